@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 
 from sluice import names
 from sluice.config.pipeline import Pipeline
+from sluice.config.policies import APPLY
+from sluice.config.source_tables import truncate_policy
 from sluice.ddl.defaults import kept_columns
 from sluice.ddl.stated_names import may_name
 from sluice.ddl.statements import (
@@ -48,15 +50,18 @@ def statements_of_batch(
     Raises PlanError for more statements than a driver can read.
     """
     changes = _column_changes(job, envelope, summaries) if has_statements(summaries) else {}
-    drops = {table.source: list(_drops_of(table)) for table in summaries if table.drops}
+    drops = {one.source: list(_drops_of(job.pipeline, one)) for one in summaries if one.drops}
     of_all = dict.fromkeys((*changes, *(source for source, found in drops.items() if found)))
     return {of: [*changes.get(of, []), *drops.get(of, [])] for of in of_all}
 
 
-def _drops_of(table: TableSummary) -> Iterator[ColumnStatement]:
-    for drop in sorted(set(table.drops)):
+def _drops_of(pipeline: Pipeline, summary: TableSummary) -> Iterator[ColumnStatement]:
+    source, config = summary.source, table_config(pipeline, summary.source)
+    if config is None or truncate_policy(pipeline, config) != APPLY:
+        return
+    for drop in sorted(set(summary.drops)):
         if dropped_tables(drop.text):
-            yield ColumnStatement(table.source.name, drop.at, (), drop.text, drops_table=True)
+            yield ColumnStatement(source.name, drop.at, (), drop.text, drops_table=True)
 
 
 def _column_changes(

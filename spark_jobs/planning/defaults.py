@@ -297,15 +297,15 @@ class DefaultChange:
     def above(self, highest: str | None) -> bool:
         """Whether the column's first default is one of DDL that applies above everything stored;
         those of dropped tables stay."""
-        stays = replace(NOTHING, earlier=self.now.earlier).parts == self.before.parts
-        stated = self._first if stays else None
+        changes = _differ(self.before, replace(NOTHING, earlier=self.now.earlier))
+        stated = None if changes else self._first
         return stated is not None and highest is not None and stated.at > highest
 
     def between(self, floor: str, highest: str | None) -> bool:
         """Whether the column's first default is one of DDL that applies above the floor, but not
         above everything stored."""
         stated = self._first if self.now.limits else None
-        return stated is not None and stated.at > floor and not self.above(highest)
+        return stated is not None and floor < stated.at <= (highest or _ABOVE_ALL)
 
     def struct(self) -> Column:
         """Return limits and values, of before and of now, as one column."""

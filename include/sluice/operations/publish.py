@@ -149,9 +149,10 @@ def _finish(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
 
 
 def _end_undone(ctx: Context, manifest: Manifest, result: BatchResult) -> None:
-    if manifest.undone:
-        begin_undoing(ctx, result)
-        reach(Point.PUBLISH_UNDOING)
+    if not manifest.undone:
+        return
+    begin_undoing(ctx, result)
+    reach(Point.PUBLISH_UNDOING)
     for undone in _shares_last(ctx, manifest.undone):
         require_current(ctx, result)  # the undone batch may have been published anew
         finish_undone(ctx, undone, details.order_of(manifest, undone))

@@ -24,6 +24,8 @@ def comes_back(undone: BatchRow, batches: Iterable[BatchRow]) -> str:
         return in_words(undone) if is_held_share(undone, {r.batch_id: r for r in rows}) else ""
     if REPROCESSED in known and REASON in known:
         return _reprocess_again(undone, rows)
+    if _done_again(undone, rows):
+        return ""
     if TABLES in known:
         chosen = " ".join(f"--table {quote(table)}" for table in known[TABLES])
         return (
@@ -31,6 +33,16 @@ def comes_back(undone: BatchRow, batches: Iterable[BatchRow]) -> str:
             f"sluice run {undone.pipeline} {chosen}"
         )
     return _rebuild_again(undone) if REBUILT in known else ""
+
+
+def _done_again(undone: BatchRow, rows: list[BatchRow]) -> bool:
+    """Whether a run since was asked for the same tables or targets."""
+    asked = [undone.details.get(key) for key in (TABLES, REBUILT)]
+    since = (row for row in rows if row.state == PUBLISHED and row.seq > undone.seq)
+    return any(
+        SHARE_OF not in row.details and [row.details.get(key) for key in (TABLES, REBUILT)] == asked
+        for row in since
+    ) and any(asked)
 
 
 def to_have_back(ctx: Context, undone: Iterable[str], going: Container[str] = ()) -> str:

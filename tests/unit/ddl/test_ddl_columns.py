@@ -79,7 +79,10 @@ def test_statement_without_a_database_is_of_the_only_table_of_its_name(
 
 def job_of(format_: str, tables: dict[str, None] | None) -> Any:
     wire = WIRE_FORMATS[format_]
-    settings = {"format": format_, "wire": wire, "tables": tables, "on_dropped_column": "keep"}
+    settings = {
+        "format": format_, "wire": wire, "tables": tables, "on_dropped_column": "keep",
+        "on_truncate": "apply",
+    }  # fmt: skip
     pipeline = SimpleNamespace(**settings, loads=lambda _: True)
     return SimpleNamespace(pipeline=pipeline)
 
@@ -122,6 +125,9 @@ def test_drops_that_empty_a_target_are_among_its_statements_but_no_truncates() -
     statements = ddl_columns.statements_of_batch(job_of("maxwell", None), cast(Any, None), found)
     told = {of: [(one.position, one.drops_table) for one in s] for of, s in statements.items()}
     assert told == {of: [("2", True), ("3", True)]}
+    keeps = job_of("maxwell", None)
+    keeps.pipeline.on_truncate = "ignore"
+    assert ddl_columns.statements_of_batch(keeps, cast(Any, None), found) == {}
 
 
 def test_statement_of_an_unknown_table_has_a_problem_if_tables_are_listed(

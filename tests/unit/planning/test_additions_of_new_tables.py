@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -13,7 +14,7 @@ from sluice.ledger.column_log import ColumnStatement
 from sluice.positions import KIND_AT
 from spark_jobs.planning.additions import additions_of, with_stated_defaults
 from spark_jobs.planning.column_history import ColumnHistory, read
-from spark_jobs.planning.defaults import Default, DefaultChange
+from spark_jobs.planning.defaults import Default, DefaultChange, StatedDefault
 
 TYPES = {"id": "int", "c": "int"}
 
@@ -32,6 +33,11 @@ def dropped(position: int) -> ColumnStatement:
 
 
 FIRST, DROPPED, SECOND = added(10, "1"), dropped(20), added(50, "2")
+
+
+def required(stated: StatedDefault | None) -> StatedDefault:
+    assert stated is not None
+    return stated
 
 
 def history(*statements: ColumnStatement) -> ColumnHistory:
@@ -116,6 +122,15 @@ def test_a_first_default_since_the_drop_above_everything_stored_changes_no_other
     assert change.above(at(30))
     assert not change.above(at(50))
     assert change.between(at(30), at(60))
+    wider = replace(now, stated=replace(required(now.stated), stored="bigint"), earlier=tuple(
+        replace(one, stated=replace(required(one.stated), stored="bigint")) for one in now.earlier
+    ))  # fmt: skip
+    loaded = replace(now, earlier=tuple(
+        replace(one, firsts={"2": at(55)}) for one in now.earlier
+    ))  # fmt: skip
+    for later in (wider, loaded):
+        assert not DefaultChange("c", "int", before, later).between(at(30), at(40))
+    assert DefaultChange("c", "int", before, loaded).above(at(30))
     other = history(added(5, "1"), DROPPED, SECOND).current_defaults()["c"]
     assert not DefaultChange("c", "int", before, other).above(at(30))
 

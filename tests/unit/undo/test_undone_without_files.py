@@ -4,6 +4,7 @@ tables, a reprocess, a rebuild, a share. The rollback says it, and so does the s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,17 @@ def test_records_that_another_reprocess_has_resolved_do_not_wait() -> None:
     undone = row("b", ROLLED_BACK, reprocessed=["old"], reason="")
     again = row("c", PUBLISHED, reprocessed=["old"], reason="")
     assert comes_back(undone, [OLD, undone, again]) == ""
+
+
+@pytest.mark.parametrize("asked", [{"tables": ["s.notes"]}, {"rebuilt": ["orders"]}])
+def test_a_later_run_for_the_same_tables_has_brought_it_back(asked: dict[str, list[str]]) -> None:
+    undone = row("b", ROLLED_BACK, **asked)
+    again = replace(row("c", PUBLISHED, **asked), seq=undone.seq + 1)
+    assert comes_back(undone, [OLD, undone, again]) == ""
+    for other in (replace(again, state=ROLLED_BACK), replace(again, seq=undone.seq - 1)):
+        assert comes_back(undone, [OLD, undone, other]) != ""
+    of_others = replace(row("d", PUBLISHED, tables=["s.others"]), seq=undone.seq + 1)
+    assert comes_back(undone, [OLD, undone, of_others]) != ""
 
 
 @pytest.mark.catalog
