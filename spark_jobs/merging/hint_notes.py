@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sluice import names
 from sluice.catalog.snapshots import head
+from sluice.counting import counted
 from sluice.types.columns import parse_type
 from spark_jobs.decoding.changelog_rows import typed_changes
 from spark_jobs.decoding.decode import BAD, UNFIT
@@ -51,7 +52,7 @@ def unread(pipeline: str, plan: TablePlan, records: int, why: str, unfit: Iterab
     other = hinted.isdisjoint(name.lower() for names in called for name in names)
     asks = "after" if other else "is its hint right? After"
     return (
-        f"no record of {plan.source.name} was read, of {records:,}: {why}; {asks} a "
+        f"of {counted(records, 'record')} of {plan.source.name} none was read: {why}; {asks} a "
         f"change: sluice reprocess {pipeline}"
     )
 

@@ -86,6 +86,6 @@ def _unreadable(job: Job, envelope: DataFrame, summaries: list[TableSummary]) ->
     reasons.update(reject.reason for reject in lost)
     why = ", ".join(reason for reason, _ in reasons.most_common(_MOST))
     yield (
-        f"no record could be read as {job.pipeline.format}, of {read:,} ({why}); "
+        f"of {counted(read, 'record')} none could be read as {job.pipeline.format} ({why}); "
         "is `format:` right?"
     )

@@ -68,7 +68,7 @@ def test_batch_without_one_readable_record_is_reported(
         looked
         == ran
         == [
-            f"no record could be read as datastream, of 4 ({', '.join(reason)}); "
+            f"of 4 records none could be read as datastream ({', '.join(reason)}); "
             "is `format:` right?"
         ]
     )
@@ -87,7 +87,7 @@ def test_a_table_of_which_no_record_fits_its_hints_is_told(
         looked
         == ran
         == [
-            "no record of d.s.t was read, of 2: at: '2026-03-02' does not fit timestamp[ms]; "
+            "of 2 records of d.s.t none was read: at: '2026-03-02' does not fit timestamp[ms]; "
             "is its hint right? After a change: sluice reprocess p"
         ]
     )
@@ -103,10 +103,10 @@ def test_the_hint_in_question_is_that_of_the_column_that_does_not_fit(
     source = {**wrong["payload"]["source"], "table": "other"}
     unhinted = {**wrong, "payload": {**wrong["payload"], "source": source}}
     notes = lake.load_records([wrong, unhinted]).notes
-    assert [note for note in notes if note.startswith("no record of")] == [
-        "no record of shop.public.orders was read, of 1: id: 'x' does not fit int; is its hint "
+    assert [note for note in notes if "none was read" in note] == [
+        "of 1 record of shop.public.orders none was read: id: 'x' does not fit int; is its hint "
         "right? After a change: sluice reprocess p",
-        "no record of shop.public.other was read, of 1: id: 'x' does not fit int; after a "
+        "of 1 record of shop.public.other none was read: id: 'x' does not fit int; after a "
         "change: sluice reprocess p",
     ]
 

@@ -120,11 +120,11 @@ def test_a_table_keeps_the_hints_by_which_its_rows_were_read() -> None:
 def test_a_table_of_which_no_record_fits_is_told_with_what_one_has() -> None:
     plan = planned_with(note="timestamp[ms]")
     assert unread("shop", plan, 2, "note: 'x' does not fit timestamp[ms]", ["note"]) == (
-        "no record of shop.public.orders was read, of 2: note: 'x' does not fit timestamp[ms]; "
+        "of 2 records of shop.public.orders none was read: note: 'x' does not fit timestamp[ms]; "
         "is its hint right? After a change: sluice reprocess shop"
     )
     assert unread("shop", plan, 1, "key_is_null:id", []) == (
-        "no record of shop.public.orders was read, of 1: key_is_null:id; after a change: sluice "
+        "of 1 record of shop.public.orders none was read: key_is_null:id; after a change: sluice "
         "reprocess shop"
     )
 
