@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.catalog.failures import EXPECTED, error_text
-from sluice.errors import BatchFileDamagedError, TerminalError
+from sluice.errors import BatchFileDamagedError, SluiceError, TerminalError
 from sluice.globs import is_hidden
 from sluice.ledger.ledger import PipelineLedger
 from sluice.ledger.states import PUBLISHING
@@ -57,7 +57,8 @@ def defer_to_maintenance(subject: str, say: Say) -> Iterator[None]:
     try:
         yield
     except EXPECTED as error:
-        say(f"{subject}: files beside the tables are left to maintenance: {error_text(error)}")
+        why = error if isinstance(error, SluiceError) else error_text(error)
+        say(f"{subject}: files beside the tables are left to maintenance: {why}")
 
 
 def delete_staged(

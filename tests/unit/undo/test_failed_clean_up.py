@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyiceberg.exceptions import RESTError
 
-from sluice.catalog.failures import error_text
 from sluice.errors import TerminalError
 from sluice.manifest import Rebuild
 from sluice.operations import refolding, sweep, undo
@@ -35,9 +34,19 @@ def test_an_error_of_the_removal_does_not_hide_the_first_one(
     assert [line for line in said if "is left to sluice reconcile: " in line] != []
 
 
-@pytest.mark.parametrize("met", [away(), RESTError("409"), OSError("disk"), TerminalError("gone")])
-def test_files_that_cannot_be_removed_do_not_fail_what_they_were_for(met: Exception) -> None:
+@pytest.mark.parametrize(
+    ("met", "why"),
+    [
+        (away("locked"), "OperationalError: locked"),
+        (RESTError("409"), "RESTError: 409"),
+        (OSError("disk"), "OSError: disk"),
+        (TerminalError("gone"), "gone"),
+    ],
+)
+def test_files_that_cannot_be_removed_do_not_fail_what_they_were_for(
+    met: Exception, why: str
+) -> None:
     said: list[str] = []
     with sweep.defer_to_maintenance("batch b1", said.append):
         raise met
-    assert said == [f"batch b1: files beside the tables are left to maintenance: {error_text(met)}"]
+    assert said == [f"batch b1: files beside the tables are left to maintenance: {why}"]

@@ -282,5 +282,5 @@ def test_scratch_that_cannot_be_removed_is_left_to_maintenance_and_fails_no_roll
     assert state(context, "b4") == ROLLED_BACK
     assert messages == [
         "batch b4: files beside the tables are left to maintenance: "
-        "[Errno 16] Device or resource busy: 'decoded-a1'"
+        "OSError: [Errno 16] Device or resource busy: 'decoded-a1'"
     ]
