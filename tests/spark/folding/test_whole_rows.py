@@ -100,7 +100,7 @@ def history_of(table: str, connector: str) -> list[Row]:
 @pytest.mark.parametrize(
     ("connector", "cut"),
     [
-        pytest.param("oracle", 6, id="oracle, once"),
+        pytest.param("oracle", 6, id="oracle, once", marks=pytest.mark.long),
         pytest.param("oracle", 3, id="oracle, apart", marks=pytest.mark.long),
         pytest.param("sqlserver", 3, id="sqlserver, apart"),
         pytest.param("mysql", 6, id="mysql, once", marks=pytest.mark.long),

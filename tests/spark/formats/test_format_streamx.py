@@ -254,7 +254,14 @@ def load(lake: Sandbox, messages: list[dict[str, Any]], batches: list[tuple[int,
     lake.run_each(*([described_messages[at] for at in batch] for batch in batches))
 
 
-@pytest.mark.parametrize("batches", [[(0, 1, 2)], [(0, 2), (1,)], [(2,), (1,), (0,)]])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pytest.param([(0, 1, 2)], marks=pytest.mark.long),
+        pytest.param([(0, 2), (1,)], marks=pytest.mark.long),
+        [(2,), (1,), (0,)],
+    ],
+)
 def test_a_key_that_changes_in_two_messages_keeps_what_they_leave_out(
     lake: Sandbox, batches: list[tuple[int, ...]]
 ) -> None:

@@ -79,6 +79,7 @@ def test_misfits_become_null_and_are_counted(spark: SparkSession, tmp_path: Path
     assert "shop.t: values that did not fit are NULL: 3 of paid_on" in console.export_text()
 
 
+@pytest.mark.long
 def test_plan_counts_values_that_would_become_null(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

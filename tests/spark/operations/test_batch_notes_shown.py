@@ -138,6 +138,7 @@ def test_a_hint_of_another_unit_than_that_of_the_stored_rows_is_told_once(
     assert notes_of_plan_and_run(lake, monkeypatch) == ([], [])
 
 
+@pytest.mark.long
 def test_a_unit_that_gives_years_beyond_2200_is_told_with_the_one_that_does_not(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,6 +200,7 @@ def test_a_table_whose_step_fails_keeps_no_other_waiting(
     assert shop.table("orders__history").inspect.files().num_rows == 1
 
 
+@pytest.mark.long
 def test_a_mark_that_fails_keeps_no_other_table_waiting(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

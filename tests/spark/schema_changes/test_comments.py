@@ -55,7 +55,14 @@ def shown(lake: Sandbox) -> dict[str, Any]:
     return {"": table.properties.get("comment"), **docs}
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=[] if order[0] == "since" else [pytest.mark.long])
+        for order in ORDERS
+    ],
+    ids="-".join,
+)
 def test_comments_depend_on_the_set_of_statements_alone(lake: Sandbox, order: list[str]) -> None:
     for name in order:
         run(lake, name)
