@@ -30,7 +30,7 @@ def explained_damage(
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # a reader may raise anything for damaged bytes
         if not is_of_content(error):
             raise
         file = damaged_file(scan, lists_only=lists_only)
@@ -59,7 +59,7 @@ def damaged_file(scan: DataScan, *, lists_only: bool = False) -> str:
         for path, read in _reads(scan, lists_only):
             read()
             path = ""
-    except Exception as error:
+    except Exception as error:  # as above; what else failed is the caller's to report
         return path if is_of_content(error) else ""
     return ""
 

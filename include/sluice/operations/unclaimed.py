@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from shlex import quote
 
+from sluice.counting import are
 from sluice.ledger.details import REASON, REBUILT, REPROCESSED, SHARE_OF, TABLES
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import PUBLISHED, ROLLED_BACK
@@ -38,11 +39,11 @@ def comes_back(undone: BatchRow, batches: Iterable[BatchRow]) -> str:
 def _done_again(undone: BatchRow, rows: list[BatchRow]) -> bool:
     """Whether a run since was asked for the same tables or targets."""
     asked = [undone.details.get(key) for key in (TABLES, REBUILT)]
-    since = (row for row in rows if row.state == PUBLISHED and row.seq > undone.seq)
+    since = [row.details for row in rows if row.state == PUBLISHED and row.seq > undone.seq]
     return any(
-        SHARE_OF not in row.details and [row.details.get(key) for key in (TABLES, REBUILT)] == asked
-        for row in since
-    ) and any(asked)
+        SHARE_OF not in details and [details.get(key) for key in (TABLES, REBUILT)] == asked
+        for details in since
+    )
 
 
 def to_have_back(ctx: Context, undone: Iterable[str], going: Container[str] = ()) -> str:
@@ -72,6 +73,5 @@ def _reprocess_again(undone: BatchRow, rows: list[BatchRow]) -> str:
 def _rebuild_again(undone: BatchRow) -> str:
     targets = undone.details[REBUILT]
     rebuild = f"sluice rollback {undone.pipeline} --rebuild --table"
-    are = "is" if len(targets) == 1 else "are"
     commands = ", ".join(f"{rebuild} {quote(target)}" for target in targets)
-    return f"{', '.join(targets)} {are} as before: {commands}"
+    return f"{', '.join(targets)} {are(len(targets))} as before: {commands}"

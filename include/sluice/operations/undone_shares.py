@@ -38,8 +38,9 @@ def without_its_table(ctx: Context, row: BatchRow) -> dict[str, str]:
     """Details of a share that is undone: which attempt at its batch is published without its
     table. Empty for any other batch, and if its batch is not published."""
     origin = ctx.ledger.batches.get(row.details.get(SHARE_OF, ""))
-    published = origin is not None and origin.state == states.PUBLISHED
-    return left_out_by(origin.attempt) if origin is not None and published else {}
+    if origin is None or origin.state != states.PUBLISHED:
+        return {}
+    return left_out_by(origin.attempt)
 
 
 def release_batch(ctx: Context, batch_id: str) -> str:
