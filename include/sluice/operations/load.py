@@ -8,7 +8,7 @@ from sluice.counting import counted
 from sluice.errors import LeaseHeldError, TerminalError
 from sluice.ledger import states
 from sluice.ledger.leases import holder_in_words, this_holder
-from sluice.operations.context import Context
+from sluice.operations.context import Context, known_batch
 from sluice.operations.holding import is_held
 from sluice.operations.undone_shares import is_held_share
 from sluice.result import BatchResult
@@ -63,8 +63,7 @@ def _comes_again(ctx: Context, batch_id: str) -> str:
     name = ctx.pipeline.name
     manifest = ctx.files.manifest_of(name, batch_id)
     if origin := manifest.share_of:
-        rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
-        if is_held_share(rows[batch_id], rows):
+        if is_held_share(known_batch(ctx, batch_id), ctx.ledger.batches.get(origin)):
             return f"it is held: sluice release {name} --batch {batch_id}, then run again"
         return (
             f"its files are those of batch {origin}: sluice rollback {name} --batch {origin}, "

@@ -22,7 +22,8 @@ def comes_back(undone: BatchRow, batches: Iterable[BatchRow]) -> str:
         return ""
     known, rows = undone.details, list(batches)
     if SHARE_OF in known:
-        return in_words(undone) if is_held_share(undone, {r.batch_id: r for r in rows}) else ""
+        origin = next((row for row in rows if row.batch_id == known[SHARE_OF]), None)
+        return in_words(undone) if is_held_share(undone, origin) else ""
     if REPROCESSED in known and REASON in known:
         return _reprocess_again(undone, rows)
     if _done_again(undone, rows):

@@ -6,8 +6,6 @@ released. Then it waits as before, and the next run loads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sluice.counting import counted
 from sluice.ledger import states
 from sluice.ledger.details import (
@@ -22,13 +20,12 @@ from sluice.operations.context import Context, known_batch
 from sluice.operations.held_files import release
 
 
-def is_held_share(row: BatchRow, batches: Mapping[str, BatchRow]) -> bool:
-    """Whether a batch is a share that waits for its release.
+def is_held_share(row: BatchRow, origin: BatchRow | None) -> bool:
+    """Whether a batch is a share of `origin` that waits for its release.
 
     It does not if its batch was undone and loaded again since, which either has the table now, or
     made the share anew.
     """
-    origin = batches.get(row.details.get(SHARE_OF, ""))
     if row.state != states.ROLLED_BACK or origin is None or origin.state != states.PUBLISHED:
         return False
     return row.details.get(LEFT_OUT_BY) == origin.attempt
@@ -37,7 +34,7 @@ def is_held_share(row: BatchRow, batches: Mapping[str, BatchRow]) -> bool:
 def without_its_table(ctx: Context, row: BatchRow) -> dict[str, str]:
     """Details of a share that is undone: which attempt at its batch is published without its
     table. Empty for any other batch, and if its batch is not published."""
-    origin = ctx.ledger.batches.get(row.details.get(SHARE_OF, ""))
+    origin = _origin(ctx, row)
     if origin is None or origin.state != states.PUBLISHED:
         return {}
     return left_out_by(origin.attempt)
@@ -48,12 +45,17 @@ def release_batch(ctx: Context, batch_id: str) -> str:
     return what was done. Raises TerminalError unless the batch is rolled back."""
     count = release(ctx, batch_id)
     row = known_batch(ctx, batch_id)
-    if is_held_share(row, {one.batch_id: one for one in ctx.ledger.batches.all()}):
+    if is_held_share(row, _origin(ctx, row)):
         _let_wait(ctx, row)
         return in_words(known_batch(ctx, batch_id))
     if not count:
         return f"no file of batch {batch_id} is held any more"
     return f"{counted(count, 'file')} of batch {batch_id} may be landed again"
+
+
+def _origin(ctx: Context, row: BatchRow) -> BatchRow | None:
+    """Return the batch of which this is a share; None for any other batch."""
+    return ctx.ledger.batches.get(row.details.get(SHARE_OF, ""))
 
 
 def _let_wait(ctx: Context, row: BatchRow) -> None:

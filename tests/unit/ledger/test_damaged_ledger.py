@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import DataScan, Table
@@ -19,6 +18,7 @@ from sluice.ledger.scans import scan
 from sluice.ledger.states import LANDED
 from sluice.operations.context import Context
 from spark_jobs.decoding import table_isolation
+from tests.unit.damaged_files import damage_page
 from tests.unit.outages import failing
 from tests.unit.projects import open_shop
 
@@ -63,15 +63,6 @@ def manifest(table: Table) -> str:
 def cut(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
-
-
-def damage_page(file: Path) -> None:
-    """Overwrite a column's pages with zeros, and leave what describes them."""
-    column = pq.read_metadata(file).row_group(0).column(0)
-    start = column.dictionary_page_offset or column.data_page_offset
-    content = bytearray(file.read_bytes())
-    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
-    file.write_bytes(content)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import requests
 from pyarrow.lib import ArrowMemoryError
@@ -23,6 +22,7 @@ from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError, TransientError
 from sluice.output import query
 from sluice.output.query import run_sql
+from tests.unit.damaged_files import damage_page
 from tests.unit.foreign_tables import unreadable
 from tests.unit.outages import away, failing
 from tests.unit.projects import empty_lake
@@ -49,15 +49,6 @@ def _fill(project: Project) -> list[Path]:
     return [Path(urlsplit(t.file.file_path).path) for t in table.scan().plan_files()]
 
 
-def _zero_rows(file: Path) -> None:
-    """Overwrite the only column's pages, and leave what describes them."""
-    column = pq.read_metadata(file).row_group(0).column(0)
-    start = column.dictionary_page_offset or column.data_page_offset
-    content = bytearray(file.read_bytes())
-    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
-    file.write_bytes(content)
-
-
 @pytest.mark.parametrize("name", ["shop.orders", "Shop.Orders"])
 def test_metadata_of_another_engine(project: Project, name: str) -> None:
     unreadable(open_catalog(project), NAME, "variant")
@@ -75,7 +66,7 @@ def test_damaged_file_of_rows(project: Project) -> None:
 def test_damaged_page_of_rows(project: Project) -> None:
     """Pyarrow raises for it what it raises for a store that is busy, which is worth another try."""
     (file,) = _fill(project)
-    _zero_rows(file)
+    damage_page(file)
     with pytest.raises(TerminalError, match=r"^shop\.orders cannot be read: OSError: .+"):
         run_sql(project, "SELECT id FROM shop.orders")
 
