@@ -68,6 +68,12 @@ def test_drop_table_empties_the_rows_below_it_in_every_order(
     assert places(shop) == {2: 11, 3: 12}
     versions = {(r["id"], r["pos"], r["_is_current"]) for r in shop.rows("orders__history")}
     assert versions == {(1, 1, False), (2, 2, False), (2, 11, True), (3, 12, True)}
+    ends = {
+        r["pos"]: r["_valid_to"] and r["_valid_to"].timestamp()
+        for r in shop.rows("orders__history")
+    }
+    drop = 10 / 1000  # Maxwell tells the time of DDL in milliseconds
+    assert ends == {1: drop, 2: drop, 11: None, 12: None}
     assert shop.agrees()
 
 
