@@ -42,6 +42,10 @@ _WAITS_FOR_EXECUTORS: Final = "org.apache.spark.scheduler.TaskSchedulerImpl"
 # A local driver only needs connections from its own machine.
 _ALONE: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
+_ASKED_WITH_EXPRESSIONS: Final = (
+    "org.apache.spark.sql.functions", "functions", "PythonUtils", "PythonSQLUtils",
+    "org.apache.spark.sql.expressions.Window", "org.apache.spark.sql.classic.SparkSession",
+)  # fmt: skip
 
 
 def open_session(project: Project, app: str) -> SparkSession:
@@ -52,7 +56,16 @@ def open_session(project: Project, app: str) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     quieten(spark)
+    remember_classes(spark)
     return spark
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Look up once each class of the JVM that PySpark asks for to build an expression: it asks
+    each time, and the JVM searches all jars then, which took most of the time."""
+    jvm = spark.sparkContext._jvm
+    for name in _ASKED_WITH_EXPRESSIONS:
+        setattr(jvm, name, getattr(jvm, name))
 
 
 def quieten(spark: SparkSession) -> None:

@@ -59,7 +59,7 @@ def spark() -> Iterator[SparkSession]:
 
     from sluice.catalog.spark import ICEBERG_EXTENSIONS
     from sluice.spark_submit.submit import JVM_DEFAULTS, jvm_options
-    from spark_jobs.session import DEFAULTS
+    from spark_jobs.session import DEFAULTS, remember_classes
 
     conf: dict[str, bool | float | int | str | None] = {
         **DEFAULTS,
@@ -76,6 +76,7 @@ def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
     session = builder.config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    remember_classes(session)
     yield session
     session.stop()
 
