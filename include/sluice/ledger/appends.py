@@ -41,6 +41,7 @@ from sluice.catalog.failures import (
     is_switchover,
 )
 from sluice.catalog.retries import CatalogAwayError, pause, retry_while_away
+from sluice.catalog.table_transaction import transaction_on
 from sluice.errors import CommitStateUnknownError, SluiceError, TerminalError, TransientError
 from sluice.faults import Point, reach
 from sluice.ledger.arrow_rows import newest
@@ -200,7 +201,7 @@ def _commit_once(table: Table, rows: list[Row], token: str) -> Exception | None:
         [{**row, "seq": seq} for row in rows], schema=table.schema().as_arrow()
     )
     try:
-        with table.transaction() as transaction:
+        with transaction_on(table) as transaction:
             transaction.append(data, snapshot_properties={SUMMARY_TOKEN: token})
     except CommitFailedException as lost:
         return lost
@@ -270,7 +271,7 @@ def _rewrite(table: Table, rows: pa.Table) -> bool:
     refuse_clock_behind(table)
     replaced = False
     with suppress(CommitStateUnknownException, *EXPECTED):
-        with table.transaction() as transaction:
+        with transaction_on(table) as transaction:
             transaction.overwrite(rows)
         replaced = True
         reach(Point.LEDGER_REWRITTEN)

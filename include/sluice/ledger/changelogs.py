@@ -17,6 +17,7 @@ from sluice.catalog.damage import explained_damage
 from sluice.catalog.expressions import equals
 from sluice.catalog.listing import tables_of
 from sluice.catalog.retries import limited_retries
+from sluice.catalog.table_transaction import transaction_on
 from sluice.config.format_versions import WRITABLE_VERSION
 from sluice.errors import TerminalError
 from sluice.faults import Point, reach
@@ -128,6 +129,6 @@ def _drop(table: Table, files: Iterable[DataFile]) -> None:
     """Delete whole files of one partition without reading them, since they may have columns that
     the current schema lacks."""
     refuse_clock_behind(table)
-    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as dropped:
+    with transaction_on(table) as transaction, transaction.update_snapshot().overwrite() as dropped:
         for file in files:
             dropped.delete_data_file(file)

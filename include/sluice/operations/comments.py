@@ -21,6 +21,7 @@ from sluice.catalog.client import find_table
 from sluice.catalog.clocks import refuse_clock_behind
 from sluice.catalog.failures import Errors, error_text
 from sluice.catalog.retries import limited_retries, retry_while_away
+from sluice.catalog.table_transaction import transaction_on
 from sluice.column_renames import Renames, from_pairs, name_at
 from sluice.config.policies import EVOLVE
 from sluice.errors import TransientError
@@ -120,7 +121,7 @@ def _write(table: Table, comments: _Comments) -> None:
     if not (docs or props):
         return
     refuse_clock_behind(table)
-    with table.transaction() as transaction:
+    with transaction_on(table) as transaction:
         if docs:
             with transaction.update_schema() as schema:
                 for name, doc in docs.items():
