@@ -12,6 +12,7 @@ from pyiceberg.table import DataScan
 from pyiceberg.typedef import Identifier
 
 from sluice.catalog.failures import error_text, is_of_a_store, is_of_content
+from sluice.catalog.scan_files import read_files
 from sluice.errors import LedgerDamagedError, TerminalError
 from sluice.names import LEDGER_NAMESPACE
 
@@ -75,11 +76,6 @@ def _reads(scan: DataScan, lists_only: bool) -> Iterator[tuple[str, Callable[[],
         yield manifest.manifest_path, partial(manifest.fetch_manifest_entry, scan.io)
     if lists_only:
         return
-    from pyiceberg.io.pyarrow import ArrowScan  # a second of imports, for a failure only
-
-    rows = ArrowScan(
-        scan.table_metadata, scan.io, scan.projection(), scan.row_filter, scan.case_sensitive
-    )
     for task in scan.plan_files():
         paths = [task.file.file_path, *(deletes.file_path for deletes in task.delete_files)]
-        yield " or ".join(paths), partial(rows.to_table, [task])
+        yield " or ".join(paths), partial(read_files, scan, [task])

@@ -1,17 +1,17 @@
-"""Reads of the ledger's tables, cached by snapshot: a snapshot never changes."""
+"""Reads of the ledger's tables, cached by snapshot and file: neither ever changes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.table import Table
+from pyiceberg.table import DataScan, FileScanTask, Table
 
 from sluice.catalog.damage import explained_damage
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from sluice.catalog.scan_files import read_files
 
 ALL_COLUMNS: Final = ("*",)
 _KEPT: Final = 16
@@ -22,6 +22,7 @@ _KEPT_BYTES: Final = 16 << 20
 @dataclass(frozen=True)
 class _Query:
     table: object
+    schema: int
     where: BooleanExpression
     columns: tuple[str, ...]
 
@@ -29,6 +30,7 @@ class _Query:
 @dataclass(frozen=True)
 class _Cached:
     snapshot: int | None
+    files: frozenset[str]
     rows: pa.Table
 
 
@@ -46,6 +48,7 @@ class Scans:
     """A cache of the last result of each query.
 
     Between two writes a run asks for the same rows many times, and each read opens several files.
+    A write adds a file to those there are, so after it only that one is read.
     """
 
     def __init__(self) -> None:
@@ -54,15 +57,18 @@ class Scans:
     def read(
         self, table: Table, where: BooleanExpression, columns: tuple[str, ...] = ALL_COLUMNS
     ) -> pa.Table:
-        """Return what `scan` returns, from the cache if the snapshot is the same."""
-        query = _Query(table.metadata.table_uuid, where, columns)
-        snapshot = table.current_snapshot()
+        """Return the rows that `scan` returns, in any order, from the cache if the snapshot is the
+        same. Raises as `scan` does."""
+        metadata, snapshot = table.metadata, table.current_snapshot()
+        query = _Query(metadata.table_uuid, metadata.current_schema_id, where, columns)
         at = snapshot.snapshot_id if snapshot else None
-        for other, cached in self._last:
-            if other == query and cached.snapshot == at:
-                return cached.rows
-        rows = scan(table, where, columns)
-        self._keep(query, _Cached(at, rows))
+        known = next((cached for other, cached in self._last if other == query), None)
+        if known is not None and known.snapshot == at:
+            return known.rows
+        wanted = table.scan(row_filter=where, selected_fields=columns)
+        with explained_damage(wanted, table.name()):
+            files, rows = _read_on(wanted, known)
+        self._keep(query, _Cached(at, files, rows))
         return rows
 
     def _keep(self, query: _Query, result: _Cached) -> None:
@@ -70,3 +76,19 @@ class Scans:
         others = [(other, cached) for other, cached in self._last if other != query]
         new = [(query, result)] if result.rows.nbytes <= _KEPT_BYTES else []
         self._last = (new + others)[:_KEPT]
+
+
+def _read_on(wanted: DataScan, known: _Cached | None) -> tuple[frozenset[str], pa.Table]:
+    """Return the files of a scan and their rows; those of files that are known are not read."""
+    tasks = list(wanted.plan_files())
+    files = frozenset(task.file.file_path for task in tasks)
+    if known is None or not known.files <= files or not _are_whole(known, tasks):
+        return files, read_files(wanted, tasks)
+    new = [task for task in tasks if task.file.file_path not in known.files]
+    rows = [known.rows, read_files(wanted, new)]
+    return files, pa.concat_tables(rows, promote_options="permissive")
+
+
+def _are_whole(known: _Cached, tasks: Sequence[FileScanTask]) -> bool:
+    """Whether no rows of a file are deleted, and Arrow counts the rows without a column."""
+    return known.rows.num_columns > 0 and not any(task.delete_files for task in tasks)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from pyiceberg.expressions import BooleanExpression
-from pyiceberg.table import Table
+from pyiceberg.table import DataScan, FileScanTask
 
+from sluice.catalog.scan_files import read_files
 from sluice.ledger import scans
 from sluice.ledger.ledger import PipelineLedger
 from tests.unit.ledger_rows import claim, publication
@@ -55,14 +56,12 @@ def test_contents_are_read_without_what_else_is_known_of_the_files(
 def read_of_ledger(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, tuple[str, ...]]]:
     """Collects, for each scan, its table, the number of rows and the columns that it asks for."""
     asked: list[tuple[str, int, tuple[str, ...]]] = []
-    really = scans.scan
 
-    def noted(
-        table: Table, where: BooleanExpression, columns: tuple[str, ...] = scans.ALL_COLUMNS
-    ) -> pa.Table:
-        rows = really(table, where, columns)
-        asked.append((table.name()[-1], rows.num_rows, columns))
+    def noted(wanted: DataScan, tasks: Sequence[FileScanTask]) -> pa.Table:
+        rows = read_files(wanted, tasks)
+        assert wanted.table_identifier is not None
+        asked.append((wanted.table_identifier[-1], rows.num_rows, wanted.selected_fields))
         return rows
 
-    monkeypatch.setattr(scans, "scan", noted)
+    monkeypatch.setattr(scans, "read_files", noted)
     return asked

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.table import Table
+from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.types import StringType
 
+from sluice.catalog.scan_files import read_files
 from sluice.errors import TerminalError
 from sluice.ledger import scans
 from sluice.ledger.claims import ClaimRequest
@@ -190,13 +191,14 @@ def test_what_several_undone_batches_brought_is_read_at_once(
     """A scan of the files of years is too large to be kept for the next batch."""
     monkeypatch.setattr(scans, "_KEPT_BYTES", 0)
     lines_of(context, to="b1")
-    read, really = [], scans.scan
+    read = []
 
-    def noted(table: Table, *asked: Any) -> pa.Table:
-        read.append(table.name()[-1])
-        return really(table, *asked)
+    def noted(wanted: DataScan, tasks: Sequence[FileScanTask]) -> pa.Table:
+        assert wanted.table_identifier is not None
+        read.append(wanted.table_identifier[-1])
+        return read_files(wanted, tasks)
 
-    monkeypatch.setattr(scans, "scan", noted)
+    monkeypatch.setattr(scans, "read_files", noted)
     assert to_have_back(context, ["b2", "b3"]) == (
         "to have that back, release its files and run: sluice release shop --batch b2, "
         "sluice release shop --batch b3"
