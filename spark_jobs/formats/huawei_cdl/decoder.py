@@ -237,10 +237,10 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload("ddl").isNotNull(), *(~is_empty_image(_payload(n)) for n in _IMAGES)]
-    named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
-    bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & is_empty_image(_payload("unique")) & op.isin(*_UPSERTS)
+    images = (~is_empty_image(_payload(n)) for n in (*_IMAGES, "unique"))
+    empty = ~reduce(or_, images, _payload("ddl").isNotNull())
+    bare = empty & ~reduce(or_, (_operation(n).isNotNull() for n in ("OPERATION", "op")))
+    rowless = empty & op.isin(*_UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(_HEARTBEAT_SCHEMA) & (
