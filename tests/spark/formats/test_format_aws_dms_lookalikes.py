@@ -76,10 +76,13 @@ def test_a_control_record_needs_no_order_and_no_text(rows: dict[str, Row]) -> No
     assert rows["dropped"]["ddl"] == 'DROP TABLE "a""b"'
 
 
-def of_file(spark: SparkSession, folder: Path, name: str, row: dict[str, Any]) -> Row:
+def of_file(
+    spark: SparkSession, folder: Path, name: str, row: dict[str, Any], **options: str
+) -> Row:
     """One row of a file of the S3 target, which landing made of CSV."""
     file = replace(jsonl(folder / name, [row]), key=f"s/t/{name}")
-    (found,) = AwsDms().read(spark, (file,), AwsDmsOptions(order_column="seq")).collect()
+    given = AwsDmsOptions.model_validate({"order_column": "seq", **options})
+    (found,) = AwsDms().read(spark, (file,), given).collect()
     return found
 
 
@@ -105,6 +108,16 @@ def test_of_several_columns_of_order_the_one_in_the_same_case(
     assert (found["position"], found["after"]) == (at(7), {"id": "1", "SEQ": "8"})
     found = of_file(spark, tmp_path, "20241027-2.csv", {**row, "Seq": "9"})
     assert (found["outcome"], found["reason"]) == ("reject", "bad_order")
+
+
+def test_an_old_null_is_known_where_the_new_value_was_not_logged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Only a deleted row may have its values in either column."""
+    row = {"Op": "U", "seq": "1", "id": "3", "v": "-", "BI_id": "3", "BI_v": None}
+    found = of_file(spark, tmp_path, "20241027-1.csv", row, csv_not_logged="-")
+    assert_event(found, "update")
+    assert (found["before"], found["after"]) == ({"id": "3", "v": None}, {"id": "3"})
 
 
 @pytest.mark.parametrize(
