@@ -107,7 +107,7 @@ def _op() -> Column:
     images = F.col("_images")
     kind = F.coalesce(_about(_OPERATION), F.when(images.isin(_OLD_ROW, _NEW_ROW), F.lit(_UPDATE)))
     return (
-        F.when((kind == _DELETE) | ((kind == _UPDATE) & (images == _OLD_ROW)), F.lit(OP_DELETE))
+        F.when((kind == _DELETE) | (images == _OLD_ROW), F.lit(OP_DELETE))
         .when(kind == _UPDATE, F.lit(OP_UPDATE_AFTER))
         .when(kind == _INSERT, F.lit(OP_INSERT))
     )

@@ -158,8 +158,7 @@ def _decimal(parameters: Mapping[str, Any]) -> ColumnType:
 
 def _message() -> Column:
     """The message: `payload`, or the record itself of a converter without schemas."""
-    bare = F.coalesce(*_SCALARS).isNotNull()
-    return F.coalesce("payload", F.when(bare, F.struct(*_PAYLOAD)))
+    return F.coalesce("payload", F.struct(*_PAYLOAD))
 
 
 def _flatten(database: str | None) -> list[Column]:
@@ -237,10 +236,10 @@ def _ignored() -> Column:
     operation, which the schema requires, but no part of a row and no key.
     """
     op = F.col("_op")
-    contents = [_payload("ddl").isNotNull(), *(~is_empty_image(_payload(n)) for n in _IMAGES)]
-    named = [_operation(n).isNotNull() for n in ("OPERATION", "op")]
-    bare = ~reduce(or_, contents + named)
-    rowless = ~reduce(or_, contents) & is_empty_image(_payload("unique")) & op.isin(*_UPSERTS)
+    images = (~is_empty_image(_payload(n)) for n in (*_IMAGES, "unique"))
+    empty = ~reduce(or_, images, _payload("ddl").isNotNull())
+    bare = empty & ~reduce(or_, (_operation(n).isNotNull() for n in ("OPERATION", "op")))
+    rowless = empty & op.isin(*_UPSERTS)
     own = _payload("HEARTBEAT_IDENTIFIER").isNotNull()
     debezium = _payload("ts_ms").isNotNull() & _payload("source").isNull()
     table = F.lower("schema_").eqNullSafe(_HEARTBEAT_SCHEMA) & (
@@ -283,7 +282,7 @@ def _reason() -> Column:
 
 def _position() -> Column:
     """The place in the source's log; a snapshot row has its place and the time of reading."""
-    taken = F.lower(_source("snapshot")) != "false"
+    taken = _source("snapshot") != "false"
     snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
     below = full_load_position(or_zero("_n_lsn"), or_zero("_n_read"))
     return F.when(snapshot, below).otherwise(F.coalesce(_mysql(), _oracle(), _by_lsn()))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -31,7 +33,7 @@ def test_a_column_that_was_not_logged_keeps_its_value(spark: SparkSession, tmp_p
 def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
     spark: SparkSession, tmp_path: Path, row_image: str, b: str | None
 ) -> None:
-    """`CsvNoSupValue` is a file's alone: messages are read as `row_image` says."""
+    """`CsvNoSupValue` is a CSV file's alone: messages are read as `row_image` says."""
     options = {"csv_not_logged": "-", "order_column": "seq", "row_image": row_image}
     tables = {"s.t": {"key": ["id"]}}
     sandbox = Sandbox(
@@ -42,6 +44,10 @@ def test_a_column_that_the_file_marks_as_not_logged_keeps_its_value(
     assert sorted((r["id"], r["a"], r["b"]) for r in sandbox.rows("t")) == [
         ("1", "x", "new"), ("2", None, "-y"),
     ]  # fmt: skip
+    row = {"Op": "U", "seq": "4", "id": "2", "a": "-", "b": "z"}
+    pq.write_table(pa.Table.from_pylist([row]), sandbox.landing / "s/t/20241027-2.parquet")
+    sandbox.load_landed()
+    assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["2"] == ("-", "z")
     sandbox.load_records([message("update", {"id": 1, "a": "-", "seq": 3})])
     assert {r["id"]: (r["a"], r["b"]) for r in sandbox.rows("t")}["1"] == ("-", b)
 

@@ -41,13 +41,14 @@ RECORDS: dict[str, Any] = {
     "full_load_later": record("I", "-1", _execute_time_="2022-04-15 03:02:07"),
     "as_text": record("I", _execute_time_="2022-04-15 03:02:06.5"),
     "no_time": record("I", _execute_time_="soon"),
+    "time_of_day": record("I", _execute_time_="03:02:06"),
     "default_table": without("_source_table_"),
     "empty_table": record("I", _source_table_=""),
     # values
     "exact": json.dumps(record("I", n=0)).replace(
         '"n": 0', '"n": 12345678901234567890.10, "e": 1e999, "o": {"k": [1.10]}, "s": ""'),
     "odd_names": record("I", **{"file": "f", "a.b`c": 1, "row": 2, "meta": 3, "key": 4,
-                                "_corrupt_record": 5}),
+                                "_corrupt_record": 5, "_SEQUENCE_ID_": 6}),
     # what is no record
     "wrong_case": record("i"),
     "unknown": record("REPLACE"),
@@ -69,6 +70,7 @@ RECORDS: dict[str, Any] = {
     "text": '"x"',
     "empty": "{}",
     "no_flags_but_insert": record("I", _before_image_=None, _after_image_=None),
+    "no_flags_but_delete": record("D", _before_image_=None, _after_image_=None),
     "deep": json.dumps(record("I", x=0)).replace('"x": 0', '"x": ' + "[" * 300 + "]" * 300),
 }  # fmt: skip
 
@@ -91,6 +93,7 @@ def data(row: Row) -> dict[str, str]:
         ("insert", "insert", "after"), ("old", "delete", "before"),
         ("new", "update_after", "after"),
         ("delete", "delete", "before"), ("no_flags_but_insert", "insert", "after"),
+        ("no_flags_but_delete", "delete", "before"),
         ("new_by_its_flags", "update_after", "after"), ("old_by_its_flags", "delete", "before"),
     ],
 )  # fmt: skip
@@ -150,7 +153,8 @@ def test_positions_are_sequence_ids(rows: dict[str, Row], name: str, position: s
     ("name", "seconds"),
     [
         ("insert", 1649991726), ("excute", 1649991726.001), ("micros", 1649991726.000001),
-        ("as_text", 1649991726.5), ("no_time", None), ("full_load_without_time", None),
+        ("as_text", 1649991726.5), ("no_time", None), ("time_of_day", None),
+        ("full_load_without_time", None),
         ("nanos", 1649991726.000001), ("beyond", None), ("too_many_digits", None),
         ("year_of_many_digits", None),
     ],
@@ -179,9 +183,10 @@ def test_images_keep_null_and_exact_text(rows: dict[str, Row]) -> None:
 
 
 def test_data_columns_may_have_any_name(rows: dict[str, Row]) -> None:
+    assert_event(rows["odd_names"], "insert")
     assert data(rows["odd_names"]) == {
         "id": "1", "file": "f", "a.b`c": "1", "row": "2", "meta": "3", "key": "4",
-        "_corrupt_record": "5",
+        "_corrupt_record": "5", "_SEQUENCE_ID_": "6",
     }  # fmt: skip
 
 
@@ -208,6 +213,17 @@ def test_a_tables_columns_have_its_own_case(spark: SparkSession, tmp_path: Path)
     rows = decode_named(spark, DatahubTuple(), tmp_path, records)
     assert rows["upper"]["after"] == {"ID": "1", "NOTE": None}
     assert rows["lower"]["after"] == {"id": "1", "note": "b"}
+
+
+def test_another_table_far_behind_the_first_lines_has_its_own_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first lines alone do not show that a file has rows of several tables."""
+    records = {f"{n}": record("I", f"{n}", v="a") for n in range(120)}
+    records["other"] = record("I", "200", _source_table_="u", x=1)
+    rows = decode_named(spark, DatahubTuple(), tmp_path, records)
+    assert rows["0"]["after"] == {"id": "1", "v": "a"}
+    assert rows["other"]["after"] == {"id": "1", "x": "1"}
 
 
 @pytest.mark.parametrize("turned", [False, True])

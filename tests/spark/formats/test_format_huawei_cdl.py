@@ -362,9 +362,9 @@ def test_schema_that_is_no_object_describes_no_types(rows: dict[str, Row]) -> No
 
 def test_options(spark: SparkSession, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "o.jsonl", [v1(data={"id": 1, "a": "gone"}), v2()])
-    given = HuaweiCdlOptions(database="cdl", unavailable_value=["gone"])
+    given = HuaweiCdlOptions(database="mine", unavailable_value=["gone"])
     one, two = HuaweiCdl().read(spark, (file,), given).collect()
-    assert (one["database"], one["absent"]) == ("cdl", ["a"])
+    assert (one["database"], one["absent"]) == ("mine", ["a"])
     assert (two["database"], two["absent"]) == ("cdl", None)
 
 

@@ -137,3 +137,19 @@ def test_without_a_key_an_old_key_is_no_old_row(spark: SparkSession, tmp_path: P
     ])  # fmt: skip
     assert sandbox.rows("t") == [{"id": "1", "doc": "x"}]
     assert [bad["reason"] for bad in sandbox.quarantined()] == ["does_not_fit"]
+
+
+def test_rows_from_before_a_column_have_its_default(spark: SparkSession, tmp_path: Path) -> None:
+    """As the schema of later messages describes it."""
+    ident = {"type": "int32", "optional": False, "field": "id"}
+    state = {"type": "string", "optional": False, "default": "new", "field": "state"}
+
+    def insert(row: dict[str, Any], *fields: dict[str, Any]) -> dict[str, Any]:
+        told = v1("INSERT", pairs(lsn=row["id"]), data=row, unique={"id": row["id"]})
+        return told | {"schema": schema("data", [ident, *fields])}
+
+    sandbox = Sandbox(spark, tmp_path, {"format": "huawei_cdl"})
+    sandbox.load_records([insert({"id": 1})])
+    sandbox.load_records([insert({"id": 2, "state": "open"}, state)])
+    rows = sorted(sandbox.rows("t"), key=lambda row: row["id"])
+    assert rows == [{"id": 1, "state": "new"}, {"id": 2, "state": "open"}]

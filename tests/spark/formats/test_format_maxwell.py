@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from sluice.config.format_options import MaxwellOptions
+from spark_jobs.canonical import ALL_BUT
 from spark_jobs.formats.maxwell import Maxwell
 from tests.spark.envelopes import assert_rejected, at, decode_named, jsonl
 from tests.spark.sandbox import Sandbox
@@ -26,6 +27,7 @@ IGNORED = ("bootstrap-start", "bootstrap-complete")
 NOT_JSON = {
     "cut": '{"database":"d","table":"t","type":"ins',
     "cut_mark": '{"database":"d","table":"t","type":"bootstrap-start","data":{',
+    "mark_of_another_shape": '{"type":"bootstrap-start","table":"t","data":[1]}',
     "encrypted": '{"database":"d","table":"t","type":"insert","xid":1,"data":"bm8="}',
     "deep": '{"type":"insert","data":{"a":' + "[" * 2000 + "]" * 2000 + "}}",
 }
@@ -48,6 +50,8 @@ RECORDS: dict[str, Any] = {
     "update_without_nulls": record("update", {"id": 1, "v": "a"}, old={}),
     "bootstrap": record("bootstrap-insert", ROW, xid=..., xoffset=...),
     "old_bootstrap": record("insert", ROW, xid=..., xoffset=...),
+    "bootstrap_with_xid": record("bootstrap-insert", ROW),
+    "row_with_sql": record("insert", ROW, sql="x"),
     **{kind: record(kind, {}, xid=..., xoffset=...) for kind in IGNORED},
     **{kind: {"type": kind, "database": "d", "table": "t", "ts": 1477053217123,
               "sql": f"{kind} x", "def": {"columns": []}, "position": PLACE} for kind in DDL},
@@ -57,6 +61,7 @@ RECORDS: dict[str, Any] = {
     "placed": record("insert", ROW, position=PLACE),
     "placed_without_offset": record("insert", ROW, position=PLACE, xoffset=...),
     "next_file": record("insert", ROW, position="master.1000000:4"),
+    "numbered_host": record("insert", ROW, position="db2-bin.000006:4"),
     "unplaced": record("insert", ROW, xoffset=...),
     "unplaced_next": record("insert", ROW, xoffset=...),
     "no_key": record("insert", ROW, primary_key_columns=...),
@@ -66,6 +71,7 @@ RECORDS: dict[str, Any] = {
         '"id": 0', '"id": 18446744073709551615, "x": 1.10, "e": 1e999, "s": ["b", "c"], '
         '"j": {"k": 1.10}, "z": "0000-00-00 00:00:00"'),
     "far_future": record("insert", ROW, ts=9 * 10**18),
+    "far_past": record("insert", ROW, ts=-9 * 10**18),
     "far_statement": {"type": "table-drop", "table": "t", "ts": 9 * 10**18, "sql": "x"},
     "unknown": record("merge", ROW), "wrong_case": record("Insert", ROW),
     **{kind: record(kind, ROW) for kind in SEATUNNEL},
@@ -92,7 +98,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.mark.parametrize(
     ("name", "op"),
     [
-        ("insert", "insert"), ("bootstrap", "insert"), ("update", "update"),
+        ("insert", "insert"), ("bootstrap", "insert"), ("row_with_sql", "insert"),
+        ("update", "update"),
         ("delete", "delete"), *((kind, "ddl") for kind in DDL),
         *((kind, kind.lower()) for kind in SEATUNNEL),
     ],
@@ -154,7 +161,7 @@ def test_values_keep_their_text(rows: dict[str, Row]) -> None:
         ("delete", at(90, 0, 1, 2)), ("last", at(90, 1, 0, 0)),
         ("placed", at(6, 800911, 0, 1, 0)),
         ("placed_without_offset", at(6, 800911, 0, 0, 0)),
-        ("next_file", at(1000000, 4, 0, 1, 0)),
+        ("next_file", at(1000000, 4, 0, 1, 0)), ("numbered_host", at(6, 4, 0, 1, 0)),
         ("bootstrap", at(1477053217, kind=0)), ("old_bootstrap", None),
     ],
 )  # fmt: skip
@@ -204,9 +211,11 @@ def test_times_and_transactions(rows: dict[str, Row]) -> None:
     assert rows["insert"]["source_ts"].timestamp() == 1477053217
     assert rows["table-alter"]["source_ts"].timestamp() == 1477053217.123
     assert rows["bootstrap"]["source_ts"] is None
-    for far in ("far_future", "far_statement"):
+    for far in ("far_future", "far_past", "far_statement"):
         assert (rows[far]["outcome"], rows[far]["source_ts"]) == ("event", None)
-    assert rows["insert"]["tx_id"] == "90"
+    assert (rows["insert"]["tx_id"], rows["insert"]["transaction"]) == ("90", "90")
+    assert rows["bootstrap_with_xid"]["transaction"] is None
+    assert (rows["last"]["ends"], rows["insert"]["ends"]) == (True, None)
 
 
 def change(xid: int, kind: str, data: Any, **more: Any) -> dict[str, Any]:
@@ -267,6 +276,17 @@ def test_an_old_value_that_is_left_out_for_being_null_is_not_the_new_one(
     sandbox.load_records([*told, change(91, "update", {"a": 5, "b": 1}, old={})])
     assert sorted(row["a"] or "" for row in sandbox.rows("t")) == ["", "5"]
     assert [bad["detail"] for bad in sandbox.quarantined()] == ["old_row_missing"]
+
+
+def test_of_rows_that_are_logged_in_part_an_insert_lacks_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It has no earlier value to keep; a delete has no new row."""
+    records = {name: RECORDS[name] for name in ("insert", "update", "delete")}
+    rows = decode_named(spark, Maxwell(), tmp_path, records, row_image="partial")
+    named = [ALL_BUT, "id", "v", "n"]
+    lacking = [(rows[name]["absent"], rows[name]["old_absent"]) for name in records]
+    assert lacking == [(None, None), (named, named), (None, named)]
 
 
 def test_values_of_a_json_column(spark: SparkSession, tmp_path: Path) -> None:

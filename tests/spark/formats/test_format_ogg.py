@@ -55,9 +55,12 @@ RECORDS: dict[str, Any] = {
     "twice_after": json.dumps(record("U", ROW, {"ID": 0})).replace('"ID": 0', '"ID": 1, "ID": 2'),
     "bad_pos": record("I", None, ROW, pos="0x8f"),
     "below_one": record("I", None, ROW, pos="00000000-20000001391"),
+    "negative_pos": record("I", None, ROW, pos="-1391"),
     "flagged": record("U", {"ID": 1, "ID_isMissing": False, "P": 5, "P_isMissing": False},
                       {"ID": 1, "ID_isMissing": False, "P": None, "P_isMissing": True,
                        "N": None, "N_isMissing": False, "ODD_isMissing": True}),
+    "flagged_before": record("D", {"ID": 1, "ID_isMissing": False, "P": None,
+                                   "P_isMissing": True, "ODD_isMissing": True}),
     "wrapped": {"schema": {"type": "struct", "name": "S.T"},
                 "payload": record("U", {"ID": 1, "A": "z"}, {"ID": 1, "A": "a"})},
     "wrapped_unknown": {"schema": {}, "payload": record("K", None, ROW)},
@@ -93,8 +96,9 @@ def test_operations(rows: dict[str, Row], name: str, op: str) -> None:
         ("update_without_after", "image_missing"), ("no_before", "image_missing"),
         ("empty", "image_missing"), ("twice", "duplicate_column"),
         ("twice_before", "duplicate_column"), ("twice_after", "duplicate_column"),
-        ("bad_pos", "bad_pos"), ("below_one", "bad_pos"), ("wrapped_unknown", "unknown_op:K"),
-        ("wrapped_nothing", "not_an_envelope"), *((name, "not_json") for name in NOT_JSON),
+        ("bad_pos", "bad_pos"), ("below_one", "bad_pos"), ("negative_pos", "bad_pos"),
+        ("wrapped_unknown", "unknown_op:K"), ("wrapped_nothing", "not_an_envelope"),
+        *((name, "not_json") for name in NOT_JSON),
     ],
 )  # fmt: skip
 def test_rejects_say_why_and_keep_their_text(rows: dict[str, Row], name: str, reason: str) -> None:
@@ -121,6 +125,9 @@ def test_a_column_that_is_flagged_as_missing_is_absent(rows: dict[str, Row]) -> 
     assert row["before"] == {"ID": "1", "P": "5"}
     assert row["after"] == {"ID": "1", "P": "5", "N": None, "ODD_isMissing": "true"}
     assert set(row["absent"]) == {ALL_BUT, "ID", "P", "N", "ODD_isMissing"}
+    assert row["old_absent"] is None
+    gone = rows["flagged_before"]
+    assert (gone["before"], gone["old_absent"]) == ({"ID": "1", "ODD_isMissing": "true"}, ["P"])
 
 
 def test_kafka_connect_wraps_the_same(rows: dict[str, Row]) -> None:

@@ -31,6 +31,7 @@ FLINK: dict[str, list[dict[str, Any]]] = {
         {"data": NEW, "type": "insert"},
         {"database": "shop", "table": "t", "data": OLD, "type": "insert"},
         {"database": "d", "sql": "CREATE DATABASE d", "type": "database-create"},
+        {"database": "d", "data": OLD, "type": "insert"},
     ],
     "ogg": [
         {"before": None, "after": OLD, "op_type": "I"},
@@ -41,7 +42,7 @@ FLINK: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 NAMES = {
     "debezium": ["d.s.o", "d.s.o", "d.s.o", "d.s.o", "shop.t", "shop"],
-    "maxwell": ["s.o", "s.o", "s.o", "shop.t", "d"],
+    "maxwell": ["s.o", "s.o", "s.o", "shop.t", "d", "s.o"],
     "ogg": ["d.s.o", "d.s.o", "d.s.o", "shop.t"],
 }
 """By the options `d.s.o` and, of Maxwell, `s.o`."""

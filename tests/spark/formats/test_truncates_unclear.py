@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.cdl_messages import BARE, v1
 from tests.spark.sandbox import Sandbox, total
 
 pytestmark = pytest.mark.spark
@@ -49,6 +50,21 @@ def test_canal_truncate_of_a_partition_or_without_a_table_is_ignored_and_reporte
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
     reported = [line.partition(": a TRUNCATE")[0] for line in lines]
     assert reported == ["an event without a table", "db.t"]
+
+
+@pytest.mark.formats
+def test_cdl_truncate_of_several_tables_or_of_a_partition_is_ignored_and_reported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "huawei_cdl"})
+    result = lake.load_records([
+        v1("DDL", **BARE, ddl="TRUNCATE TABLE t, u"),
+        v1("DDL", **BARE, ddl="ALTER TABLE a TRUNCATE PARTITION p", TABLE_NAME="a"),
+    ])  # fmt: skip
+    assert total(result).ignored == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    reported = [line.partition(": a TRUNCATE")[0] for line in lines]
+    assert reported == ["public.a", "public.t"]
 
 
 def test_tables_are_named_however_many_unclear_truncates_others_have(
