@@ -128,6 +128,40 @@ def test_a_table_that_caught_up_is_held_until_its_release(
     assert shop.run() == [caught.share]
 
 
+@pytest.mark.parametrize(
+    ("to", "release"),
+    [("", False), ("", True), ("between", False), ("between", True), ("first", False)],
+)
+def test_a_dry_run_tells_of_a_share_what_the_rollback_does(
+    shop: Shop, caught: Caught, to: str, release: bool
+) -> None:
+    asked = {"to": getattr(caught, to)} if to else {"batch": caught.share}
+    would = afterwards(shop.roll_back(**asked, release=release, dry_run=True))
+    assert would == of_shares(shop.roll_back(**asked, release=release))
+    assert len(would) == (to != "first")
+    if not to:  # now it is undone already
+        would = afterwards(shop.roll_back(**asked, release=True, dry_run=True))
+        assert would == of_shares(shop.roll_back(**asked, release=True))
+
+
+def test_a_dry_run_tells_what_becomes_of_a_share_that_has_failed(shop: Shop) -> None:
+    shop.land("a.jsonl")
+    would = afterwards(shop.roll_back(batch=shop.share(), dry_run=True))
+    assert would == of_shares(shop.roll_back(batch=shop.share()))
+    assert len(would) == 1
+
+
+def afterwards(lines: list[str]) -> list[str]:
+    """What a dry run says of the time after the rollback."""
+    words = "afterwards: "
+    return [line.removeprefix(words) for line in lines if line.startswith(words)]
+
+
+def of_shares(lines: list[str]) -> list[str]:
+    ends = ("is held until", "waits again")
+    return [line for line in lines if "d.s.notes" in line and any(end in line for end in ends)]
+
+
 def test_a_share_that_is_undone_already_is_released_and_signed(shop: Shop, caught: Caught) -> None:
     shop.roll_back(batch=caught.share)
     shop.roll_back(batch=caught.share, release=True, user="ann")
