@@ -157,7 +157,7 @@ def _metadata_file(catalog: Catalog, identifier: Identifier) -> str:
         return connection.execute(wanted).scalar() or ""
 
 
-def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:
+def list_tables(catalog: Catalog, namespace: str | Identifier) -> list[Identifier]:
     """List the tables of a namespace, also if the catalog is away for a while."""
     return retry_while_away(lambda: catalog.list_tables(namespace))
 
