@@ -19,11 +19,12 @@ from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.undo import undo_batch
 from sluice.operations.undone_shares import release_batch
 from sluice.result import Counts, LeftOut
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import Killed, killed_at, pass_points
+from tests.unit.undo_lake import Killed, at_point, killed_at, pass_points
 
 pytestmark = pytest.mark.catalog
 
@@ -126,6 +127,26 @@ def test_a_table_that_caught_up_is_held_until_its_release(
         f"d.s.notes of batch {caught.origin} waits again for the next run, as batch {caught.share}"
     )
     assert shop.run() == [caught.share]
+
+
+def test_a_publisher_whose_batch_was_undone_meanwhile_makes_no_share_and_removes_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files beside the tables are those of the next attempt by then."""
+    files = shop.ctx.files
+
+    def land_anew() -> None:
+        (batch,) = {file.batch_id for file in shop.ctx.ledger.files.known().values()}
+        undo_batch(shop.ctx, batch)
+        release_batch(shop.ctx, batch)
+        files.store.put(files.scratch_key("shop", batch, "next"), b"rows")
+
+    at_files = at_point(Point.PUBLISH_FILES, land_anew)
+    monkeypatch.setattr("sluice.operations.publish.reach", at_files)
+    batch = shop.land("a.jsonl")
+    assert [row.batch_id for row in shop.ctx.ledger.batches.all()] == [batch]
+    assert shop.state(batch) == ROLLED_BACK
+    assert files.store.get(files.scratch_key("shop", batch, "next")) == b"rows"
 
 
 @pytest.mark.parametrize(
