@@ -145,13 +145,14 @@ def _load_again(catalog: Catalog, identifier: Identifier, why: str) -> Table:
     """Load a table whose file was missing, as it is for a moment if others replace it."""
     again = limited_retries(_OPEN_TRIES, (FileNotFoundError,), _LONGEST_PAUSE)
     try:
-        return again(retry_while_away, partial(load_once, catalog, identifier))
+        table: Table = again(retry_while_away, partial(load_once, catalog, identifier))
     except FileNotFoundError as error:
         file = _metadata_file(catalog, identifier) or "the file that has it"
         raise UnknownMetadataError(
             f"{'.'.join(identifier)}: its metadata are missing ({why}); the catalog names a file "
             f"that is not in the warehouse: put {file} back from a backup"
         ) from error
+    return table
 
 
 def load_once(catalog: Catalog, identifier: Identifier) -> Table:
