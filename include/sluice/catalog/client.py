@@ -7,6 +7,7 @@ absolute path, or s3://), so that each sees the other's tables.
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.exceptions import ValidationError as MetadataError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
@@ -42,7 +43,7 @@ from sluice.config.project import Project
 from sluice.config.project_file import CatalogConfig
 from sluice.environment import ENV_CATALOG_URI, from_environment
 from sluice.errors import LedgerDamagedError, TerminalError
-from sluice.names import CATALOG, full_name
+from sluice.names import CATALOG, LEDGER_NAMESPACE, full_name
 
 _OPEN_TRIES: Final = 9
 _LONGEST_PAUSE: Final = 0.5
@@ -66,8 +67,8 @@ _LIBPQ: Final = {
 
 
 class UnknownMetadataError(TerminalError):
-    """A table's metadata is damaged, or has something that pyiceberg does not know, such as a
-    type."""
+    """A table's metadata is damaged or missing, or has something that pyiceberg does not know, such
+    as a type."""
 
 
 # Errors of one table, which say nothing of others: its metadata is unknown, damaged or gone, it was
@@ -118,8 +119,40 @@ def _status(error: RESTError) -> int | None:
 
 
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
-    """Load a table as `load_once` does, also if the catalog is away for a while (see `retries`)."""
-    return retry_while_away(lambda: load_once(catalog, identifier))
+    """Load a table as `load_once` does, also if the catalog is away for a while (see `retries`).
+
+    Raises UnknownMetadataError too if the file of its metadata is missing and the warehouse is
+    there.
+    """
+    try:
+        return retry_while_away(partial(load_once, catalog, identifier))
+    except FileNotFoundError as gone:
+        if not _has_ledger(catalog):
+            raise
+        return _load_again(catalog, identifier, error_text(gone))
+
+
+def _has_ledger(catalog: Catalog) -> bool:
+    """Whether there is a ledger that can be read: if not, the warehouse may be away as a whole."""
+    with suppress(FileNotFoundError, NoSuchNamespaceError, NoSuchTableError):
+        for table in list_tables(catalog, LEDGER_NAMESPACE)[:1]:
+            retry_while_away(partial(load_once, catalog, table))
+            return True
+    return False
+
+
+def _load_again(catalog: Catalog, identifier: Identifier, why: str) -> Table:
+    """Load a table whose file was missing, as it is for a moment if others replace it."""
+    again = limited_retries(_OPEN_TRIES, (FileNotFoundError,), _LONGEST_PAUSE)
+    try:
+        table: Table = again(retry_while_away, partial(load_once, catalog, identifier))
+    except FileNotFoundError as error:
+        file = _metadata_file(catalog, identifier) or "the file that has it"
+        raise UnknownMetadataError(
+            f"{'.'.join(identifier)}: its metadata are missing ({why}); the catalog names a file "
+            f"that is not in the warehouse: put {file} back from a backup"
+        ) from error
+    return table
 
 
 def load_once(catalog: Catalog, identifier: Identifier) -> Table:
@@ -157,7 +190,7 @@ def _metadata_file(catalog: Catalog, identifier: Identifier) -> str:
         return connection.execute(wanted).scalar() or ""
 
 
-def list_tables(catalog: Catalog, namespace: str) -> list[Identifier]:
+def list_tables(catalog: Catalog, namespace: str | Identifier) -> list[Identifier]:
     """List the tables of a namespace, also if the catalog is away for a while."""
     return retry_while_away(lambda: catalog.list_tables(namespace))
 

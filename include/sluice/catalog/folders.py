@@ -11,12 +11,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
-from sluice.catalog.client import UNREADABLE, list_tables, load_table
-from sluice.catalog.retries import retry_while_away
+from sluice.catalog.client import UNREADABLE, load_table
+from sluice.catalog.listing import all_tables
 
 _ELSEWHERE: Final = (
     "write.data.path", "write.metadata.path", "write.object-storage.path",
@@ -39,19 +38,9 @@ class TableFolders:
         own, name = _path(table.location()), table.name()
         return [
             ".".join(other)
-            for other in sorted(self._listed())
+            for other in all_tables(self._catalog)
             if other != name and any(_overlap(own, folder) for folder in self._folders(other))
         ]
-
-    def _listed(self) -> list[Identifier]:
-        namespaces = retry_while_away(self._catalog.list_namespaces)
-        return [name for namespace in namespaces for name in self._tables(".".join(namespace))]
-
-    def _tables(self, namespace: str) -> list[Identifier]:
-        try:
-            return list_tables(self._catalog, namespace)
-        except NoSuchNamespaceError:  # dropped since
-            return []
 
     def _folders(self, name: Identifier) -> list[PurePosixPath]:
         if name not in self._read:

@@ -7,7 +7,6 @@ batch, so either all of its tables change or none.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -341,7 +340,7 @@ def _finish_dead_rebuilds(ctx: Context, dry_run: bool, requested: str = "") -> N
         return
     for row in ctx.ledger.unfinished():
         idle = ctx.ledger.lease.has_lapsed(row) and row.batch_id != requested
-        if not idle or not row.manifest or not _folds(ctx, row.manifest):
+        if not idle or not row.details.keys() & {UNDONE, REBUILT}:
             continue
         if row.state == states.PUBLISHING:
             _complete(ctx, row)
@@ -358,13 +357,6 @@ def _complete(ctx: Context, row: BatchRow) -> None:
         publish(ctx, row.manifest)
     except EXPECTED as error:
         ctx.say(f"rollback: batch {row.batch_id} is not published: {as_sluice_error(error)}")
-
-
-def _folds(ctx: Context, manifest_key: str) -> bool:
-    """Whether the batch is one that folds keys again; False if its manifest was deleted."""
-    with suppress(TerminalError):
-        return ctx.files.read_manifest(manifest_key).rebuild is not None
-    return False
 
 
 def _give_up(ctx: Context, batch_id: str) -> None:

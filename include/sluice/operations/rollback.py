@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.counting import are, counted
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
 from sluice.ledger.details import SHARE_OF, UndoOrder, of_rollback_by
+from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
 from sluice.names import changelog_namespace, full_name, published_tables
@@ -19,7 +20,7 @@ from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
 from sluice.operations.unclaimed import comes_back
-from sluice.operations.undone_shares import in_words, release_batch
+from sluice.operations.undone_shares import as_if_undone, in_words, release_batch
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
         states = Counter((file.batch_id, file.state) for file in ctx.ledger.files.undone())
         count = sum(states[batch, FILE_RELEASED] for batch in undone)
         lines.append(f"{counted(count, 'file')} released to the next run")
-    return [*lines, *_held(ctx, undone), *_without_files(ctx, undone)]
+    rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
+    return [*lines, *_held(ctx, undone), *_without_files(rows, undone)]
 
 
 def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[str]:
@@ -88,7 +90,10 @@ def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[st
     would = _undo(ctx, request)
     goes = refolding.taken_out(ctx, undone) if would.folds else undone
     named = [f"would undo: batch {', '.join(goes)}"] if request.to and undone else []
-    return [*named, *would.lines, *_changes(ctx, () if would.folds else undone)]
+    changes = _changes(ctx, () if would.folds else undone)
+    rows = as_if_undone(ctx.ledger.batches.all(), goes, request.release)
+    later = (f"afterwards: {line}" for line in _without_files(rows, goes))
+    return [*named, *would.lines, *changes, *later]
 
 
 def _changes(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
@@ -111,9 +116,8 @@ def _held(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
             yield "; ".join(filter(None, (until, at_another_epoch(ctx, batch))))
 
 
-def _without_files(ctx: Context, batches: Sequence[str]) -> Iterator[str]:
+def _without_files(rows: Mapping[str, BatchRow], batches: Iterable[str]) -> Iterator[str]:
     """Yield, for each batch that claimed no files, how what it brought comes back."""
-    rows = {row.batch_id: row for row in ctx.ledger.batches.all()}
     for row in (rows[batch] for batch in batches if batch in rows):
         if SHARE_OF in row.details and row.state == FAILED:
             yield in_words(row)

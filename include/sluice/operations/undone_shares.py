@@ -6,6 +6,9 @@ released. Then it waits as before, and the next run loads it.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+
 from sluice.counting import counted
 from sluice.ledger import states
 from sluice.ledger.details import (
@@ -34,10 +37,33 @@ def is_held_share(row: BatchRow, origin: BatchRow | None) -> bool:
 def without_its_table(ctx: Context, row: BatchRow) -> dict[str, str]:
     """Details of a share that is undone: which attempt at its batch is published without its
     table. Empty for any other batch, and if its batch is not published."""
-    origin = _origin(ctx, row)
+    return _left_out_of(_origin(ctx, row))
+
+
+def _left_out_of(origin: BatchRow | None) -> dict[str, str]:
     if origin is None or origin.state != states.PUBLISHED:
         return {}
     return left_out_by(origin.attempt)
+
+
+def as_if_undone(
+    rows: Iterable[BatchRow], batches: Container[str], release: bool
+) -> dict[str, BatchRow]:
+    """Return all batches of a pipeline, `rows`, as a rollback of some of them would leave them;
+    `release`: one that releases what it would hold."""
+    before = {row.batch_id: row for row in rows}
+    gone = {b: replace(row, state=states.ROLLED_BACK) for b, row in before.items() if b in batches}
+    after = before | gone
+    shares = (before[batch] for batch in gone if SHARE_OF in before[batch].details)
+    return after | {row.batch_id: _share_if_undone(row, after, release) for row in shares}
+
+
+def _share_if_undone(row: BatchRow, after: Mapping[str, BatchRow], release: bool) -> BatchRow:
+    origin, undone = after.get(row.details[SHARE_OF]), after[row.batch_id]
+    if row.state != states.ROLLED_BACK:
+        undone = undone.with_details(row.details | _left_out_of(origin))
+    waits = release and is_held_share(undone, origin)
+    return replace(undone, state=states.FAILED) if waits else undone
 
 
 def release_batch(ctx: Context, batch_id: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -23,7 +24,7 @@ from pyiceberg.table import Table
 from sluice.catalog.client import load_table, open_catalog
 from sluice.catalog.damage import explained_damage
 from sluice.catalog.failures import EXPECTED, as_sluice_error
-from sluice.catalog.retries import retry_while_away
+from sluice.catalog.listing import all_tables
 from sluice.config.project import Project
 from sluice.errors import SluiceError, TerminalError
 from sluice.names import CATALOG, full_name
@@ -93,7 +94,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, catalog: Catalog, statement: 
     statement, tree = _parse(connection, statement)
     _refuse_by_name(tree)
     if lists_are_asked_for(tree):
-        return answered_list(_all_tables(catalog), tree)
+        return answered_list(all_tables(catalog), tree)
     columns = _columns(tree)
     for number, (reference, table) in enumerate(_loaded(catalog, tree)):
         _register(connection, _scan(table, reference, columns, tree), reference, f"loaded_{number}")
@@ -309,24 +310,18 @@ def _snapshot(table: Table, reference: TableReference) -> int | None:
 def _load(catalog: Catalog, reference: TableReference) -> Table:
     """Load a table by its exact name, else by the only name that matches ignoring
     case, as in SQL."""
-    try:
+    with suppress(NoSuchTableError):
         return load_table(catalog, (reference.namespace, reference.name))
-    except NoSuchTableError:
-        wanted = reference.full_name.lower()
-        near = [i for i in _all_tables(catalog) if ".".join(i).lower() == wanted]
-        if len(near) != 1:
-            raise TerminalError(_unknown(catalog, reference)) from None
-        return load_table(catalog, near[0])
-
-
-def _all_tables(catalog: Catalog) -> list[tuple[str, ...]]:
-    return retry_while_away(
-        lambda: sorted(t for ns in catalog.list_namespaces() for t in catalog.list_tables(ns))
-    )
+    wanted = reference.full_name.lower()
+    near = [i for i in all_tables(catalog) if ".".join(i).lower() == wanted]
+    if len(near) == 1:
+        with suppress(NoSuchTableError):  # dropped since
+            return load_table(catalog, near[0])
+    raise TerminalError(_unknown(catalog, reference))
 
 
 def _unknown(catalog: Catalog, reference: TableReference) -> str:
-    existing = ", ".join(".".join(name) for name in _all_tables(catalog)) or "none yet"
+    existing = ", ".join(".".join(name) for name in all_tables(catalog)) or "none yet"
     name = reference.full_name
     return f"there is no table {name}; there are: {existing}"
 

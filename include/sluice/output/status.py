@@ -46,10 +46,15 @@ class BatchStatus:
     comes_back: str = ""
 
     @property
+    def held_share(self) -> bool:
+        """Whether the batch is a share that waits for its release."""
+        return bool(self.comes_back) and details.SHARE_OF in self.row.details
+
+    @property
     def waits(self) -> bool:
         """Whether the batch is unfinished, has unresolved records or held files, or is a share
         that is held."""
-        held = self.held > 0 or bool(self.comes_back and details.SHARE_OF in self.row.details)
+        held = self.held > 0 or self.held_share
         return self.row.state not in FINISHED or self.unresolved > 0 or held
 
 
@@ -93,6 +98,8 @@ def status_json(statuses: Iterable[BatchStatus]) -> list[dict[str, Any]]:
             "resolved_by": status.resolved_by,
             "held_files": status.held,
             "released_files": status.released,
+            "held_share": status.held_share,
+            "comes_back": status.comes_back or None,
             **{key: status.row.details.get(key, []) for key in _LISTED},
         }
         for status in statuses

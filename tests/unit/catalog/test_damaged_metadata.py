@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,9 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
 
 from sluice.catalog.client import UNREADABLE, UnknownMetadataError, load_table, open_catalog
+from sluice.catalog.failures import as_sluice_error
 from sluice.catalog.folders import TableFolders
-from sluice.errors import LedgerDamagedError
+from sluice.errors import LedgerDamagedError, TransientError
 from sluice.ledger.states import LANDED
 from sluice.output.query import run_sql
 from tests.unit.foreign_tables import ONE
@@ -97,6 +99,50 @@ def test_bytes_that_were_damaged_on_their_way_are_read_again(
     monkeypatch.setattr(PyArrowFile, "open", failing(1, mismatch, PyArrowFile.open))
     loaded = load_table(catalog, NAME)
     assert loaded.metadata_location == table.metadata_location
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Table:
+    """A table of a lake that has a ledger."""
+    shop = open_shop(tmp_path)
+    shop.ledger.batches.record("b1", LANDED)
+    shop.catalog.create_namespace_if_not_exists("shop")
+    return shop.catalog.create_table(NAME, ONE)
+
+
+def test_missing_metadata_are_named_and_do_not_come_back_by_themselves(orders: Table) -> None:
+    metadata_file(orders).unlink()
+    with pytest.raises(UnknownMetadataError) as raised:
+        load_table(orders.catalog, NAME)
+    assert str(raised.value).startswith("shop.orders: its metadata are missing (FileNotFoundError")
+    assert f"put {orders.metadata_location} back from a backup" in str(raised.value)
+    assert as_sluice_error(raised.value) is raised.value
+
+
+def test_a_warehouse_that_is_away_is_waited_for(tmp_path: Path, orders: Table) -> None:
+    """As a share that is not mounted: the table's file is not gone for good."""
+    warehouse = tmp_path / "data" / "warehouse"
+    warehouse.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError) as raised:
+        load_table(orders.catalog, NAME)
+    assert isinstance(as_sluice_error(raised.value), TransientError)
+
+
+def test_in_a_lake_without_a_ledger_nothing_says_that_the_warehouse_is_there(
+    catalog: Catalog,
+) -> None:
+    metadata_file(catalog.create_table(NAME, ONE)).unlink()
+    with pytest.raises(FileNotFoundError):
+        load_table(catalog, NAME)
+
+
+def test_metadata_that_others_replace_during_the_read_are_read_again(
+    orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = FileNotFoundError(errno.ENOENT, "No such file or directory")
+    read = type(orders.catalog).load_table
+    monkeypatch.setattr(type(orders.catalog), "load_table", failing(1, gone, read))
+    assert load_table(orders.catalog, NAME).metadata_location == orders.metadata_location
 
 
 def test_the_other_tables_are_read_as_ever(tmp_path: Path) -> None:

@@ -202,6 +202,21 @@ def test_mistakes_in_sql_are_terminal_errors(
     assert expected in str(caught.value)
 
 
+def test_what_was_dropped_since_it_was_listed_is_not_there(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = open_catalog(project)
+    listed = catalog.list_namespaces()
+    monkeypatch.setattr(type(catalog), "list_namespaces", lambda _: [("dropped",), *listed])
+    with pytest.raises(TerminalError, match=r"no table shop\.nothing; there are: System\.orders"):
+        run_sql(project, "SELECT * FROM shop.nothing")
+    assert {"namespace": "shop", "name": "orders"} in rows(project, "SHOW TABLES")
+    monkeypatch.setattr(type(catalog), "list_namespaces", lambda _: [("shop",)])
+    monkeypatch.setattr(type(catalog), "list_tables", lambda *_: [("shop", "gone")])
+    with pytest.raises(TerminalError, match=r"there is no table shop\.Gone; there are: "):
+        run_sql(project, "SELECT * FROM shop.Gone")
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,6 +69,7 @@ def plan(
     stored: Mapping[str, str] | None = None,
     policy: Any = "fail",
     script: Mapping[str, ColumnType] | None = None,
+    statements: Sequence[ColumnStatement] = (),
 ) -> TablePlan:
     """The plan of events that describe nothing, once `size` is known to be `girth` since."""
     told = {"shop.orders": DdlTable("shop.orders", "a.sql:1", script or {})}
@@ -79,7 +80,7 @@ def plan(
     ).described_by(scripts)  # fmt: skip
     config = TableConfig(key=["id"], columns={"id": "int", **hints})
     summary = TableSummary(ORDERS, images={n: ("id", *image) for n, image in enumerate(images)})
-    names = known_names(summary, config, ["id"], (RENAMED,), [])
+    names = known_names(summary, config, ["id"], (RENAMED,), statements)
     key = None if stored is None else ("id",)
     made = plan_table(
         pipeline, FORMATS["maxwell"], summary, config, StoredTable(stored or {}, key, names)
@@ -129,6 +130,19 @@ def test_no_script_changes_what_is_stored_under_the_other_name() -> None:
     stored = {"id": "int", "girth": "string"}
     made = plan({}, ("size",), stored=stored, script={"size": ColumnType("int")})
     assert made.types == {"id": "int", "girth": "string", "size": "string"}
+
+
+@pytest.mark.parametrize("policy", ["fail", "string"])
+def test_a_hint_of_a_name_that_two_columns_had_is_for_what_is_stored_as_it_says(
+    policy: str,
+) -> None:
+    """A later column has the name `size`: the hint may be of that one alone."""
+    since = [told(10, ("size", "girth")), told(20, (None, "size"))]
+    hints = {"size": "date[days]"}
+    for kind, read in (("string", "string"), ("date", "date[days]")):
+        stored = {"id": "int", "girth": kind}
+        made = plan(hints, ("girth",), stored=stored, policy=policy, statements=since)
+        assert readings(made)["girth"] == (kind, parse_type(read))
 
 
 @pytest.mark.parametrize("policy", ["fail", "string"])

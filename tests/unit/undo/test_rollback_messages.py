@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.types import StringType
 
+from sluice.catalog.client import UnknownMetadataError
 from sluice.catalog.scan_files import read_files
 from sluice.errors import TerminalError
 from sluice.ledger import scans
@@ -52,6 +54,14 @@ def test_columns_that_anybody_added_since_are_named_as_they_go(
     assert [line for line in told if "columns" in line] == [f"would undo: {gone}"]
     assert [line for line in lines_of(context, **asked) if "columns" in line] == [gone]
     assert context.catalog.load_table(("shop", "orders")).schema().column_names == ["id"]
+
+
+def test_a_table_whose_metadata_are_missing_is_named_with_what_to_do(context: Context) -> None:
+    file = context.catalog.load_table(("shop", "orders")).metadata_location
+    Path(urlsplit(file).path).unlink()
+    with pytest.raises(UnknownMetadataError, match=f"^shop.orders: .* missing.*put {file} back"):
+        lines_of(context, batch="b3")
+    assert state(context, "b3") == PUBLISHED
 
 
 def test_of_batches_without_held_files_nothing_is_to_be_released(context: Context) -> None:

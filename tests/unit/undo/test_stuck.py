@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sluice.errors import ConfigError, HalfwayError, TerminalError
+from sluice.errors import ConfigError, HalfwayError, RollbackRefusedError, TerminalError
 from sluice.faults import Point
-from sluice.ledger.states import LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
-from sluice.manifest import Manifest
+from sluice.ledger.details import of_rebuild
+from sluice.ledger.states import LANDED, LOADED, PUBLISHED, PUBLISHING, ROLLED_BACK
+from sluice.manifest import Manifest, Rebuild
 from sluice.operations import refolding, stages, undo
 from sluice.operations.context import Context
 from sluice.result import BatchResult, TableResult
@@ -18,7 +20,15 @@ from spark_jobs.job import pipeline_for
 from tests.all_readable import land
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import Killed, at_point, everything, killed_at, stage, state
+from tests.unit.undo_lake import (
+    TABLES,
+    Killed,
+    at_point,
+    everything,
+    killed_at,
+    stage,
+    state,
+)
 
 pytestmark = pytest.mark.catalog
 
@@ -91,6 +101,37 @@ def test_a_manifest_that_somebody_deleted(tmp_path: Path) -> None:
     refolding.undo_or_refold(ctx, batch)
     assert stages.release(ctx, batch) == 1
     assert len(land(ctx)) == 1
+
+
+def unfinished_fold(ctx: Context, fold_state: str) -> str:
+    """An unfinished undo of b2 whose manifest is damaged; returns the manifest's address."""
+    asked = Manifest("shop", "f1", (), rebuild=Rebuild(TABLES, "now", ("b2",)))
+    key = ctx.files.write_manifest(asked)
+    ctx.ledger.batches.record(
+        "f1", fold_state, attempt="a1", manifest=key, add_details=of_rebuild(asked)
+    )
+    url = ctx.files.store.url(key)
+    Path(url.removeprefix("file://")).write_bytes(b"{")
+    return url
+
+
+def test_a_half_published_fold_with_a_damaged_manifest_is_named(
+    context: Context, messages: list[str]
+) -> None:
+    damaged = unfinished_fold(context, PUBLISHING)
+    with pytest.raises(RollbackRefusedError, match="f1"):
+        refolding.undo_or_refold(replace(context, say=messages.append), "b3")
+    assert any(f"{damaged} cannot be read" in line for line in messages)
+
+    refolding.undo_or_refold(context, "f1")
+    refolding.undo_or_refold(context, "b3")
+    assert (state(context, "f1"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
+
+
+def test_a_fold_that_died_with_a_damaged_manifest_is_given_up(context: Context) -> None:
+    unfinished_fold(context, LANDED)
+    refolding.undo_or_refold(context, "b3")
+    assert (state(context, "f1"), state(context, "b3")) == (ROLLED_BACK, ROLLED_BACK)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

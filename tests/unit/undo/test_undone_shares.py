@@ -19,11 +19,12 @@ from sluice.manifest import Manifest, Rebuild
 from sluice.operations import stages
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
+from sluice.operations.undo import undo_batch
 from sluice.operations.undone_shares import release_batch
 from sluice.result import Counts, LeftOut
 from tests.unit.fake_driver import ONE, play
 from tests.unit.projects import SHOP, open_shop
-from tests.unit.undo_lake import Killed, killed_at, pass_points
+from tests.unit.undo_lake import Killed, at_point, killed_at, pass_points
 
 pytestmark = pytest.mark.catalog
 
@@ -126,6 +127,60 @@ def test_a_table_that_caught_up_is_held_until_its_release(
         f"d.s.notes of batch {caught.origin} waits again for the next run, as batch {caught.share}"
     )
     assert shop.run() == [caught.share]
+
+
+def test_a_publisher_whose_batch_was_undone_meanwhile_makes_no_share_and_removes_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files beside the tables are those of the next attempt by then."""
+    files = shop.ctx.files
+
+    def land_anew() -> None:
+        (batch,) = {file.batch_id for file in shop.ctx.ledger.files.known().values()}
+        undo_batch(shop.ctx, batch)
+        release_batch(shop.ctx, batch)
+        files.store.put(files.scratch_key("shop", batch, "next"), b"rows")
+
+    at_files = at_point(Point.PUBLISH_FILES, land_anew)
+    monkeypatch.setattr("sluice.operations.publish.reach", at_files)
+    batch = shop.land("a.jsonl")
+    assert [row.batch_id for row in shop.ctx.ledger.batches.all()] == [batch]
+    assert shop.state(batch) == ROLLED_BACK
+    assert files.store.get(files.scratch_key("shop", batch, "next")) == b"rows"
+
+
+@pytest.mark.parametrize(
+    ("to", "release"),
+    [("", False), ("", True), ("between", False), ("between", True), ("first", False)],
+)
+def test_a_dry_run_tells_of_a_share_what_the_rollback_does(
+    shop: Shop, caught: Caught, to: str, release: bool
+) -> None:
+    asked = {"to": getattr(caught, to)} if to else {"batch": caught.share}
+    would = afterwards(shop.roll_back(**asked, release=release, dry_run=True))
+    assert would == of_shares(shop.roll_back(**asked, release=release))
+    assert len(would) == (to != "first")
+    if not to:  # now it is undone already
+        would = afterwards(shop.roll_back(**asked, release=True, dry_run=True))
+        assert would == of_shares(shop.roll_back(**asked, release=True))
+
+
+def test_a_dry_run_tells_what_becomes_of_a_share_that_has_failed(shop: Shop) -> None:
+    shop.land("a.jsonl")
+    would = afterwards(shop.roll_back(batch=shop.share(), dry_run=True))
+    assert would == of_shares(shop.roll_back(batch=shop.share()))
+    assert len(would) == 1
+
+
+def afterwards(lines: list[str]) -> list[str]:
+    """What a dry run says of the time after the rollback."""
+    words = "afterwards: "
+    return [line.removeprefix(words) for line in lines if line.startswith(words)]
+
+
+def of_shares(lines: list[str]) -> list[str]:
+    ends = ("is held until", "waits again")
+    return [line for line in lines if "d.s.notes" in line and any(end in line for end in ends)]
 
 
 def test_a_share_that_is_undone_already_is_released_and_signed(shop: Shop, caught: Caught) -> None:

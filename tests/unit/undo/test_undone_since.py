@@ -10,10 +10,12 @@ import pytest
 from sluice.errors import LeaseHeldError, RollbackRefusedError, TerminalError, TransientError
 from sluice.faults import Point
 from sluice.ledger.claims import ClaimRequest
+from sluice.ledger.details import of_rebuild
 from sluice.ledger.leases import Lease
 from sluice.ledger.states import FAILED, LANDED, LOADED, LOADING, PUBLISHED, PUBLISHING, ROLLED_BACK
 from sluice.manifest import Manifest, Rebuild, SourceFile
 from sluice.operations import refolding, stages, undo
+from sluice.operations.claim import record_landed
 from sluice.operations.context import Context
 from sluice.operations.held_files import release
 from sluice.operations.reprocess import reprocess
@@ -282,10 +284,9 @@ def test_a_rollback_that_died_while_keys_were_folded_again_stands_in_nobodys_way
     context: Context,
 ) -> None:
     """It has no files, so that no run of the DAG would take it."""
-    key = context.files.write_manifest(
-        Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
-    )
-    context.ledger.batches.record("u1", LOADING, attempt="a1", manifest=key)
+    asked = Manifest("shop", "u1", (), rebuild=Rebuild(("orders",), "now", ("b1",)))
+    record_landed(context, asked, of_rebuild(asked), None)
+    context.ledger.batches.record("u1", LOADING, attempt="a1")
     with pytest.raises(RollbackRefusedError, match="batch u1 of shop is loading"):
         undo.undo_batch(context, "b3", dry_run=True)
     refolding.undo_or_refold(context, "b3")

@@ -14,7 +14,7 @@ from sluice.ledger.states import PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.unclaimed import comes_back, to_have_back
-from sluice.output.status import BatchStatus, batch_statuses
+from sluice.output.status import BatchStatus, batch_statuses, status_json
 
 
 def row(batch_id: str, state: str, **details: Any) -> BatchRow:
@@ -79,14 +79,18 @@ def test_a_later_run_for_the_same_tables_has_brought_it_back(asked: dict[str, li
 def test_the_rollback_and_the_status_say_it(context: Context) -> None:
     filled = {"tables": ["s.notes"]}
     context.ledger.batches.record("b4", PUBLISHED, attempt="a1", add_details=filled)
-    again = "sluice run shop --table s.notes"
-    lines = roll_back(context, RollbackRequest(to="b3", release=True))
-    assert lines[-1] == (
-        "batch b4 is undone; it claimed no files; what it read for s.notes comes again with: "
-        + again
+    way = (
+        "it claimed no files; what it read for s.notes comes again with: "
+        "sluice run shop --table s.notes"
     )
-    (status,) = (one for one in batch_statuses(context.ledger) if one.row.batch_id == "b4")
-    assert (again in status.comes_back, status.waits) == (True, False)
+    said = f"batch b4 is undone; {way}"
+    asked = RollbackRequest(to="b3", release=True)
+    assert roll_back(context, replace(asked, dry_run=True))[-1] == f"afterwards: {said}"
+    assert roll_back(context, asked)[-1] == said
+    b4, b3 = batch_statuses(context.ledger)[:2]
+    assert (b4.comes_back, b4.waits) == (way, False)
+    told = [(one["comes_back"], one["held_share"]) for one in status_json([b4, b3])]
+    assert told == [(way, False), (None, False)]
 
 
 @pytest.mark.catalog
@@ -111,6 +115,11 @@ def test_a_held_share_waits_for_somebody(context: Context) -> None:
     roll_back(context, RollbackRequest(batch="b4"))
     (status,) = (one for one in batch_statuses(context.ledger) if one.row.batch_id == "b4")
     assert status.waits
+    (told,) = status_json([status])
+    assert told["held_share"]
+    assert told["comes_back"] == (
+        "s.notes of batch b3 is held until: sluice release shop --batch b4"
+    )
 
 
 def test_an_undone_batch_that_waits_for_nobody() -> None:
