@@ -101,10 +101,12 @@ def _in_eras(changes: DataFrame, truncates: DataFrame) -> DataFrame:
 
 
 def _value(column: str, ordered: WindowSpec) -> Column:
-    """Return the value that was carried last; a delete carries NULL for every column."""
-    deleted = is_delete()
-    value = boxed(F.when(~deleted, F.col(quoted(column))))
-    newest = F.last(F.when(deleted | carried(column), value), ignorenulls=True)
+    """Return the value that was carried last.
+
+    A delete carries every column, as it has no `_absent` (see `decode`), and NULL in each.
+    """
+    value = boxed(F.when(~is_delete(), F.col(quoted(column))))
+    newest = F.last(F.when(carried(column), value), ignorenulls=True)
     so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return newest.over(so_far)["v"].alias(column)
 
