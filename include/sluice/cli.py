@@ -43,7 +43,7 @@ from sluice.fast_start import without_pandas
 from sluice.ledger.ledger import Ledger
 from sluice.manifest import Reprocess, as_batch_id
 from sluice.objects.batch_files import batch_of
-from sluice.operations import lake_mark, maintenance, stages
+from sluice.operations import lake_mark, maintenance, read_ahead, stages
 from sluice.operations.context import Context, open_context
 from sluice.operations.preview import preview
 from sluice.operations.reprocess import reprocess as reprocess_batches
@@ -360,6 +360,7 @@ def raise_epoch(
 ) -> None:
     """Rank what is loaded from now on above everything before: the source's positions restart."""
     epoch = new_epoch.raise_epoch(load_sound(project), pipeline, full_load)
+    read_ahead.warn_of_read_ahead(project, pipeline, _say)
     begins = ", which begins with a full load" if full_load else ""
     _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from sluice.errors import ConfigError, RollbackRefusedError
 from sluice.operations import refolding, stages
+from sluice.operations.read_ahead import read_ahead
 from sluice.operations.selection import Selection
 from sluice.result import BatchResult, Counts
 from tests.spark.sandbox import Sandbox, total
@@ -74,6 +75,25 @@ def test_a_table_that_is_not_listed_is_refused(lake: Sandbox) -> None:
     lake.write("a.jsonl", [event(10, "orders", 1, "a")])
     with pytest.raises(ConfigError, match=r"no table 'notes'; its `tables:` are s\.orders"):
         stages.run(lake.context(), Selection(tables=("notes",)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("undone", [False, True], ids=["as it is", "undone first"])
+def test_of_rows_without_a_key_that_were_read_ahead_a_raised_epoch_makes_others(
+    lake: Sandbox, undone: bool
+) -> None:
+    keyless = {"s.notes": {"key": [], "columns": {"id": "bigint"}}}
+    lake.configure(format="debezium", tables=keyless)
+    lake.write("a.jsonl", [event(11, "notes", 7, "x") | {"op": "c"}])
+    (ahead,) = run(lake, "s.notes")
+    lake.configure(format="debezium", tables=keyless, epoch=1)
+    (told,) = read_ahead(lake.context())
+    assert f"sluice rollback p --batch {ahead.batch_id}" in told
+    if undone:
+        refolding.undo_or_refold(lake.context(), ahead.batch_id)
+    run(lake)
+    assert [row["text"] for row in lake.rows("notes")] == (["x"] if undone else ["x", "x"])
+    assert read_ahead(lake.context()) == []
 
 
 @pytest.mark.long

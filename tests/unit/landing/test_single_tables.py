@@ -5,18 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sluice.cli import app
 from sluice.landing import inspection
 from sluice.ledger.files import Files
 from sluice.ledger.states import PUBLISHED
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
+from sluice.operations.read_ahead import warn_of_read_ahead
 from sluice.operations.selection import Selection
 from sluice.operations.undo import undo_batch
 from sluice.positions import arrival_of
 from spark_jobs.job import pipeline_for
 from tests.all_readable import land, land_tables
 from tests.unit.fake_loads import TWO_TABLES, load, loaded_two_tables, write_event
+from tests.unit.outages import away, failing
 
 pytestmark = pytest.mark.catalog
 
@@ -72,6 +76,44 @@ def test_loaded_files_keep_their_epoch_after_it_was_raised(context: Context) -> 
     raised = open_context(context.project.root, "shop")
     write_event(raised, "b.jsonl", "second")
     assert taken(raised) == [(0, ["a.jsonl"]), (1, ["b.jsonl"])]
+
+
+def test_a_raised_epoch_warns_of_files_that_were_read_for_one_table_alone(
+    context: Context, messages: list[str]
+) -> None:
+    """Loaded at the new epoch, rows of a table without a key would be there twice."""
+    root = context.project.root
+    path = root / "pipelines" / "shop.yaml"
+
+    def warned(epochs: str) -> list[str]:
+        path.write_text(TWO_TABLES + epochs)
+        messages.clear()
+        warn_of_read_ahead(root, "shop", messages.append)
+        return list(messages)
+
+    write_event(context, "b.jsonl", "second")
+    (key,) = land_tables(context, Selection(tables=("s.notes",)))
+    batch = context.files.read_manifest(key).batch_id
+    assert warned("epoch: 1\n") == []  # nothing of it is published
+    context.ledger.batches.record(batch, PUBLISHED)
+    (line,) = warned("epoch: 1\n")
+    assert f"{batch} read 1 file, such as b.jsonl, for s.notes alone" in line
+    assert line.endswith(f"before that run: sluice rollback shop --batch {batch}")
+    full_load = "full_loads: [{epoch: 1, at: '2026-01-01T00:00:00Z'}]\n"
+    assert warned(f"epoch: 1\n{full_load}") == []
+    assert warned("") == []
+    done = CliRunner().invoke(app, ["raise-epoch", "shop", "--project", str(root)])
+    assert (done.exit_code, "such as b.jsonl, for s.notes alone" in done.output) == (0, True)
+    load(context)
+    assert warned("epoch: 1\n") == []
+
+
+def test_a_raised_epoch_says_that_it_could_not_look_for_such_files(
+    context: Context, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluice.operations.read_ahead.open_context", failing(1, away()))
+    warn_of_read_ahead(context.project.root, "shop", messages.append)
+    assert messages[-1].startswith("raise-epoch: it is unknown whether runs for single tables")
 
 
 def test_held_files_are_not_read_until_they_are_released(context: Context) -> None:
