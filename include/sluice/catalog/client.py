@@ -121,13 +121,13 @@ def _status(error: RESTError) -> int | None:
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
     """Load a table as `load_once` does, also if the catalog is away for a while (see `retries`).
 
-    Raises UnknownMetadataError too if the file of its metadata is missing and the warehouse is
-    there.
+    Raises UnknownMetadataError too if the file of its metadata is missing and the ledger's are
+    there. One of the ledger that is missing says nothing of a table: the lake may have moved.
     """
     try:
         return retry_while_away(partial(load_once, catalog, identifier))
     except FileNotFoundError as gone:
-        if not _has_ledger(catalog):
+        if is_of_ledger(identifier) or not _has_ledger(catalog):
             raise
         return _load_again(catalog, identifier, error_text(gone))
 
