@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.sandbox import Sandbox, total
+from tests.spark.shareplex_records import record
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +50,19 @@ def test_canal_truncate_of_a_partition_or_without_a_table_is_ignored_and_reporte
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
     reported = [line.partition(": a TRUNCATE")[0] for line in lines]
     assert reported == ["an event without a table", "db.t"]
+
+
+def test_shareplex_truncate_of_a_part_or_a_cluster_is_ignored_and_reported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "shareplex"})
+    result = lake.load_records([
+        record("ddl") | {"ddl": "alter table O.T truncate partition P"},
+        record("ddl", table="O.U") | {"ddl": "truncate cluster O.C"},
+    ])  # fmt: skip
+    assert total(result).ignored == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["O.T", "O.U"]
 
 
 def test_tables_are_named_however_many_unclear_truncates_others_have(
