@@ -17,6 +17,7 @@ RECORDS: dict[str, Any] = {
     "commit": {"meta": {"op": "COMMIT", "scn": "100", "trans": "7.0.4"}},
     "commit_with_key": record("commit", key={"ID": "1"}),
     "sql": record("ddl") | {"sql": STATEMENT},
+    "half_a_name": record("ddl", table="O.") | {"ddl": STATEMENT},
     "two_numbers": record("ins", {"ID": "1"}, trans="7.5"),
     "three_numbers": record("ins", {"ID": "1"}, trans="7.0.4"),
     "four_numbers": record("ins", {"ID": "1"}, trans="7.0.4.1"),
@@ -42,6 +43,11 @@ def test_a_commit_with_the_row_in_key_is_no_marker(rows: dict[str, Row]) -> None
 
 def test_a_statement_that_is_the_text_of_sql(rows: dict[str, Row]) -> None:
     assert (rows["sql"]["op"], rows["sql"]["ddl"]) == ("ddl", STATEMENT)
+
+
+def test_a_statement_of_a_name_without_a_table_is_refused(rows: dict[str, Row]) -> None:
+    """Unlike one of no name, which concerns no table."""
+    assert_rejected(rows["half_a_name"], "bad_table", RECORDS["half_a_name"])
 
 
 def test_up_to_three_numbers_name_a_transaction(rows: dict[str, Row]) -> None:
