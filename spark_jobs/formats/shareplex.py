@@ -33,6 +33,7 @@ from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
     ZERO,
+    any_repeats_column,
     instant_of_text,
     is_empty_image,
     line_or,
@@ -159,7 +160,7 @@ def _with_other_halves(halves: DataFrame) -> DataFrame:
         .orderBy("_at")
         .rangeBetween(Window.unboundedPreceding, -1)
     )
-    row = F.coalesce("data", "_key").alias("row")
+    row = _deleted(any_repeats_column(F.col("data"), F.col("_key"))).alias("row")
     last = F.last(F.struct("_at", (~is_new).alias("old"), "_rowid", row)).over(before)
     near = last["old"] & (last["_at"] >= F.col("_at") - 3) & F.col("_scn").isNotNull()
     of_row = F.coalesce(last["_rowid"] == F.col("_rowid"), F.lit(True))
@@ -212,17 +213,18 @@ def _content(image: Column) -> Column:
 def _before() -> Column:
     """Return the old row: an update has it in `key`, a delete in `data`, `key`, or both."""
     op = F.col("op")
-    return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted())
+    return F.when(op == OP_UPDATE, F.col("_key")).when(op == OP_DELETE, _deleted(F.col("_twice")))
 
 
 def _after() -> Column:
     return F.when(F.col("op").isin(OP_INSERT, OP_UPDATE), F.col("_row"))
 
 
-def _deleted() -> Column:
-    """Return a deleted row: the values in `key` over those in `data`."""
+def _deleted(twice: Column) -> Column:
+    """Return a deleted row: the values in `key` over those in `data`, unless these name a column
+    `twice`."""
     key = F.map_filter("_key", lambda _, value: value.isNotNull())
-    both = F.when(~F.col("_twice"), overlaid(F.col("data"), key))
+    both = F.when(~twice, overlaid(F.col("data"), key))
     return F.coalesce(both, "data", "_key")
 
 

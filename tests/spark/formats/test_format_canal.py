@@ -42,6 +42,9 @@ EVENTS: dict[str, Any] = {
     "insert": message("INSERT", row("1", None)),
     "insert_partial": message("INSERT", {"id": "1"}),
     "insert_beside_an_empty_old": message("INSERT", row("1", "a"), old=[]),
+    "insert_beside_old": message("INSERT", row("1", "a"), old=[row("2", "b")]),
+    "insert_called_ddl": message("INSERT", row("1", "a"), isDdl=True),
+    "insert_of_a_version": message("INSERT", row("1", "a"), TableVersion=7),
     "insert_many": message("INSERT", row("1", "a"), row("2", "b"), row("3", "c")),
     "update": message("UPDATE", row("1", "b"), old=[{"v": "a"}]),
     "update_of_null": message("UPDATE", row("1", "b"), old=[{"v": None}]),
@@ -52,8 +55,11 @@ EVENTS: dict[str, Any] = {
     "update_many": message(
         "UPDATE", row("1", "b"), row("3", "d"), old=[{"v": "a"}, {"id": "2", "v": "d"}]),
     "update_partial": message("UPDATE", {"id": "1"}, old=[{}]),
+    "update_partial_without_old": message("UPDATE", {"id": "1"}),
     "update_to_null": message("UPDATE", {"id": "1"}, {"ID": "2"}, old=[{"V": "a"}, {"v": None}]),
     "delete": message("DELETE", row("1", "a")),
+    "delete_beside_old": message("DELETE", row("1", "a"), old=[row("2", "b")]),
+    "delete_by_truncate": message("DELETE", row("1", "a"), sql="TRUNCATE TABLE t"),
     "delete_partial": message("DELETE", {"id": "1"}),
     "init": message("INIT", row("1", "a"), row("2", "b")),
     "truncate": statement("TRUNCATE", "truncate table t"),
@@ -70,6 +76,9 @@ EVENTS: dict[str, Any] = {
     "absent_key": {"type": "INSERT", "table": "t", "data": [{"id": "1"}]},
     "half_key": message("INSERT", row("1", "a"), pkNames=["id", "other"]),
     "hidden_key": message("INSERT", {**row("1", "a"), HIDDEN_KEYS[0]: "7"}, pkNames=None),
+    "hidden_beside_key": message("INSERT", {**row("1", "a"), HIDDEN_KEYS[0]: "7"}),
+    "hidden_beside_half_key": message(
+        "INSERT", {**row("1", "a"), HIDDEN_KEYS[0]: "7"}, pkNames=["id", "other"]),
     "polarx_key": message("INSERT", {**row("1", "a"), HIDDEN_KEYS[1]: "7"}, pkNames=[]),
     "two_keys": message("INSERT", row("1", "a"), pkNames=["v", "id"]),
     "key_for_each_row": message(
@@ -78,6 +87,7 @@ EVENTS: dict[str, Any] = {
         "INSERT", {"Id": "1", "name": "a"}, pkNames=["ID"],
         mysqlType={"ID": "INT", "NAME": "TEXT", "gone": "int"}),
     "untyped_column": message("INSERT", row("1", "a"), mysqlType={"id": "int", "v": None}),
+    "foreign_type": message("INSERT", row("1", "a"), mysqlType={"id": "int", "v": "hierarchyid"}),
     "no_types": message("INSERT", row("1", "a"), mysqlType=None),
     "exact": json.dumps(message("INSERT", {"id": 0})).replace(
         '"id": 0',
@@ -86,6 +96,8 @@ EVENTS: dict[str, Any] = {
         '"id": "bigint(20)"', '"id": "int", "ID": "bigint"'),
     "gtid": message("INSERT", row("1", "a"), gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:23"),
     "no_times": message("INSERT", row("1", "a"), es=0, gtid=""),
+    "first_millis": message("INSERT", row("1", "a"), es=10_000_000_000),
+    "empty_names": message("INSERT", row("1", "a"), database="", schema=""),
     "seconds": message("INSERT", row("1", "a"), es=1600161894),
     "wild_times": message("INSERT", row("1", "a"), es="9223372036854775807"),
     "commit_ts": message("INSERT", row("1", "a"), row("2", "b"), id=0, _tidb={
@@ -150,6 +162,8 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     ("name", "op"),
     [
         ("insert", "insert"), ("init", "insert"), ("update", "update"), ("delete", "delete"),
+        ("insert_called_ddl", "insert"), ("insert_of_a_version", "insert"),
+        ("delete_by_truncate", "delete"),
         ("truncate", "truncate"), ("truncate_of_dts", "truncate"), ("ddl_of_dts", "ddl"),
         *((manner, "truncate") for manner in MANNERS),
         ("truncate_stated", "truncate"), ("truncate_stated_of_another", "ddl"),
@@ -188,6 +202,8 @@ def test_rejects_say_why_and_keep_their_text(rows: Rows, name: str) -> None:
     [
         ("insert", None, row("1", None)),
         ("insert_beside_an_empty_old", None, row("1", "a")),
+        ("insert_beside_old", None, row("1", "a")),
+        ("delete_beside_old", row("1", "a"), None),
         ("update", row("1", "a"), row("1", "b")),
         ("update_of_null", row("1", None), row("1", "b")),
         ("update_of_key", row("1", "a"), row("2", "a")),
@@ -223,7 +239,8 @@ def test_values_keep_their_exact_text(rows: Rows) -> None:
 
 
 def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
-    assert rows["update_partial"][0]["absent"] == ["v"]
+    for name in ("update_partial", "update_partial_without_old"):
+        assert rows[name][0]["absent"] == ["v"]
     assert [each["absent"] for each in rows["update_to_null"]] == [None, None]
     assert rows["update"][0]["absent"] is None
     assert rows["insert_partial"][0]["absent"] is None
@@ -237,6 +254,7 @@ def test_a_described_column_that_an_update_lacks_is_absent(rows: Rows) -> None:
         ("key_for_each_row", ["v", "id"]),
         ("empty_key", None), ("absent_key", None), ("half_key", None), ("other_case", ["Id"]),
         ("hidden_key", [HIDDEN_KEYS[0]]), ("polarx_key", [HIDDEN_KEYS[1]]), ("truncate", None),
+        ("hidden_beside_key", ["id"]), ("hidden_beside_half_key", None),
     ],
 )  # fmt: skip
 def test_keys_are_given_or_left_open(rows: Rows, name: str, key: list[str] | None) -> None:
@@ -251,7 +269,8 @@ def test_types_have_the_rows_spelling_of_names(rows: Rows) -> None:
     assert types_of("other_case") == {
         "Id": ColumnType("int"), "name": ColumnType("string"), "gone": ColumnType("int"),
     }  # fmt: skip
-    assert types_of("untyped_column") == {"id": ColumnType("int")}
+    for name in ("untyped_column", "foreign_type"):
+        assert types_of(name) == {"id": ColumnType("int")}
     assert rows["no_types"][0]["types"] is None
     assert rows["CREATE"][0]["types"] is None
 
@@ -266,6 +285,9 @@ def test_names_times_and_statements(rows: Rows) -> None:
     assert rows["gtid"][0]["tx_id"] == "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
     assert (rows["no_times"][0]["source_ts"], rows["no_times"][0]["tx_id"]) == (None, None)
     assert rows["wild_times"][0]["source_ts"] is None
+    assert rows["first_millis"][0]["source_ts"].astimezone(UTC).year == 1970
+    unnamed = rows["empty_names"][0]
+    assert (unnamed["database"], unnamed["schema"], unnamed["table"]) == (None, None, "t")
     assert rows["seconds"][0]["source_ts"] == rows["insert"][0]["source_ts"]
 
 
@@ -311,7 +333,7 @@ def test_messages_of_tidb_are_ordered_by_commit_ts(rows: Rows) -> None:
 def test_a_field_that_orders(spark: SparkSession, tmp_path: Path) -> None:
     records = {
         "nine": message("INSERT", row("1", "a"), row("2", "b"), offset=9),
-        "ten": message("DELETE", row("1", "a"), offset="10"),
+        "ten": message("DELETE", row("1", "a"), offset="10", _tidb={"commitTs": 5}),
         "truncate": {**statement("TRUNCATE", "truncate t"), "offset": 11},
         "init": message("INIT", row("1", "a")),
         "none": message("INSERT", row("1", "a")),

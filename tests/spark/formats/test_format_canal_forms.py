@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.formats]
 SWAPPED_MESSAGES: dict[str, Any] = {
     "insert": message("INSERT", row("1", "a")),
     "insert_in_old": message("INSERT", old=[row("1", "a")]),
+    "insert_in_both": message("INSERT", row("1", "z"), old=[row("1", "a")]),
     "update": message("UPDATE", row("1", "a"), old=[row("1", "b")]),
     "update_partial": message("UPDATE", row("1", None), old=[{"v": "b"}]),
     "update_of_key": message("UPDATE", row("1", "a"), old=[row("2", "a")]),
@@ -42,6 +43,7 @@ def swapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ro
     [
         ("insert", None, row("1", "a")),
         ("insert_in_old", None, row("1", "a")),
+        ("insert_in_both", None, row("1", "a")),
         ("update", row("1", "a"), row("1", "b")),
         ("update_partial", row("1", None), row("1", "b")),
         ("update_of_key", row("1", "a"), row("2", "a")),
@@ -126,11 +128,14 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
         "delete_in_data": drs("DELETE", DRS_ROW),
         "insert_in_old": drs("INSERT", old=[DRS_ROW]),
         "other_case": drs("INSERT", {"ID": "1", "B": "[106, 103]", "T": "[1, 2]"}),
+        "capitals": message(
+            "INSERT", DRS_ROW, mysqlType={name: kind.upper() for name, kind in DRS_TYPES.items()}
+        ),
         "bounds": drs("INSERT", DRS_ROW | {"b": "[-128, 127, 128, 255]"}),
         **{text: drs("INSERT", DRS_ROW | {"b": text}) for text in NO_LISTS},
     }
     found = {name: rows[0] for name, rows in decode(spark, tmp_path, records, form=DRS).items()}
-    assert found["insert"]["after"] == DRS_IMAGE
+    assert found["insert"]["after"] == found["capitals"]["after"] == DRS_IMAGE
     assert (found["update"]["before"], found["update"]["after"]) == (
         DRS_IMAGE | {"b": ""},
         DRS_IMAGE,
@@ -141,11 +146,11 @@ def test_huawei_drs(spark: SparkSession, tmp_path: Path) -> None:
     assert found["other_case"]["after"] == {"ID": "1", "B": "jg", "T": "[1, 2]"}
     assert found["bounds"]["after"]["b"] == "\x80\x7f\x80\xff"
     assert [found[text]["after"]["b"] for text in NO_LISTS] == [*NO_LISTS]
-    told = {
-        c.name: c.type for c in Canal().columns(found["insert"]["types"], CanalOptions(form=DRS))
-    }
-    assert told["at"] == told["finer"] == ColumnType("timestamp", "s")
-    assert told["b"].encoding == "latin1"
+    for name in ("insert", "capitals"):
+        described = Canal().columns(found[name]["types"], CanalOptions(form=DRS))
+        told = {c.name: c.type for c in described}
+        assert told["at"] == told["finer"] == ColumnType("timestamp", "s")
+        assert told["b"].encoding == "latin1"
 
 
 def test_huawei_drs_in_json_c(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,10 +208,12 @@ def test_an_inlong_message(spark: SparkSession, tmp_path: Path) -> None:
     """`updateBefore` for `old`, and a schema between database and table."""
     records = {
         "update": message("UPDATE", row("2", "b"), updateBefore=[row("1", "a")], schema="public"),
+        "both": message("UPDATE", row("2", "b"), old=[row("1", "a")], updateBefore=[row("3", "c")]),
         "no_name": message("INSERT", row("1", "a"), schema={"type": "struct"}),
     }
     found = {name: rows[0] for name, rows in decode(spark, tmp_path, records).items()}
     update = found["update"]
+    assert found["both"]["before"] == row("1", "a")
     assert (update["before"], update["after"]) == (row("1", "a"), row("2", "b"))
     assert (update["database"], update["schema"], update["table"]) == ("db", "public", "t")
     assert (found["no_name"]["outcome"], found["no_name"]["schema"]) == ("event", None)

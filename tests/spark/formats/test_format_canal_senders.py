@@ -75,15 +75,17 @@ def test_statements_beside_their_rows(spark: SparkSession, tmp_path: Path) -> No
         "replace": "REPLACE INTO t VALUES (1, 'a')", "update": " update t set v = 'add'",
         "delete": "/* app:1 */ -- x\nDELETE FROM t", "with": "WITH c AS (SELECT 1) DELETE FROM t",
         "load": "LOAD  DATA INFILE 'f' INTO TABLE t",
+        "load_xml": "load xml infile 'f' into table t",
     }  # fmt: skip
     others = {
         "create": "CREATE TABLE u (id int)", "alter": "alter table t add c int",
         "named": "inserts", "empty": "",
     }  # fmt: skip
     records = {name: rows_query(sql) for name, sql in (of_rows | others).items()}
+    records["unsaid"] = rows_query("INSERT INTO t VALUES (1, 'a')", isDdl=None)
     found = {name: many[0] for name, many in decode(spark, tmp_path, records).items()}
     assert {name: (r["outcome"], r["reason"], r["op"]) for name, r in found.items()} == {
-        **dict.fromkeys(of_rows, ("ignore", "ROWS_QUERY", "ddl")),
+        **dict.fromkeys([*of_rows, "unsaid"], ("ignore", "ROWS_QUERY", "ddl")),
         **dict.fromkeys(others, ("event", None, "ddl")),
     }
 

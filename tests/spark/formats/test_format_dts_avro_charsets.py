@@ -19,6 +19,7 @@ PAGES = {
 }  # fmt: skip
 # Python's codec, bytes in hexadecimal, the names of MySQL, PostgreSQL, Oracle and Java.
 CHARSETS = [
+    ("utf_8", "f09f9880", "utf8mb4 utf8 utf8mb3 utf-8 unicode al32utf8 sql_ascii"),
     ("ascii", "61", "ascii us7ascii us-ascii"),
     ("iso8859_1", "e9", "latin1 we8iso8859p1 iso-8859-1 iso8859-1 iso8859_1 iso_8859-1"),
     ("iso8859_2", "e6", "latin2 ee8iso8859p2 iso-8859-2"),

@@ -16,7 +16,7 @@ from bench.dts_records import NAMESPACE, NEW, integer, message, text, union, val
 from sluice.config.format_options import DtsAvroOptions
 from sluice.errors import TerminalError
 from spark_jobs.formats.dts_avro.decoder import DtsAvro
-from tests.spark.dts_records import NONE, ROW, bare_file, clock, container, datum
+from tests.spark.dts_records import NONE, NULL, ROW, bare_file, clock, container, datum
 from tests.spark.envelopes import at, jsonl
 
 DEFAULTS = DtsAvroOptions()
@@ -143,9 +143,15 @@ UNNAMED: dict[str, tuple[tuple[str, Any], dict[str, Any]]] = {
         "LONG_RAW": b"test", "bytea": b"test",
     }.items()
 }  # fmt: skip
+GEOMETRIES = (
+    "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON",
+    "GEOMETRYCOLLECTION", "GEOMCOLLECTION", "WKB", "point",
+)  # fmt: skip
 UNNAMED |= {
-    "wkb": (value("BinaryGeometry", "POINT", POINT),
-            {"type": "POINT", "value": POINT.decode("latin1")}),
+    f"wkb of {kind}": (value("BinaryGeometry", kind, POINT),
+                       {"type": kind, "value": POINT.decode("latin1")})
+    for kind in GEOMETRIES
+} | {
     "wkt": (value("TextGeometry", "POINT", "POINT(1 2)"), {"type": "POINT", "value": "POINT(1 2)"}),
     "hex": (value("TextGeometry", "GEOMETRY", POINT.hex()),
             {"type": "GEOMETRY", "value": POINT.hex()}),
@@ -176,6 +182,15 @@ def test_a_date_without_any_part(spark: SparkSession, tmp_path: Path) -> None:
         (f"{NAMESPACE}.DateTime", clock()), (f"{NAMESPACE}.DateTime", clock())])  # fmt: skip
     (row,) = assert_alike(spark, tmp_path, sent, {**sent, "afterImages": [clock(), clock()]})
     assert row["after"] == {"d": "0000-00-00", "t": "0000-00-00"}
+
+
+def test_a_negative_time_and_null_as_an_object(spark: SparkSession, tmp_path: Path) -> None:
+    ago = clock(None, None, None, -1, -2, -3, -500000)
+    sent = message("INSERT", fields=[("t", 11), ("n", 253)], after=[
+        (f"{NAMESPACE}.DateTime", ago), NULL])  # fmt: skip
+    assert_alike(spark, tmp_path, sent, encoded(sent))
+    (row,) = assert_alike(spark, tmp_path, sent, {**sent, "afterImages": [ago, "NULL"]})
+    assert row["after"] == {"t": "-01:02:03.500000", "n": None}
 
 
 def assert_alike(spark: SparkSession, folder: Path, sent: dict[str, Any], line: Any) -> list[Row]:

@@ -37,6 +37,7 @@ def test_types_of_others() -> None:
         ColumnType("boolean"), ColumnType("int"), ColumnType("bigint"), ColumnType("double"),
         ColumnType("timestamp_ntz"), ColumnType("timestamp"), ColumnType("binary", "base64"),
     ]  # fmt: skip
+    assert columns("PPAS", [20, 1184]) == [ColumnType("bigint"), ColumnType("timestamp")]
     assert columns("PostgreSQL", [23, 26, 700, 1082, 1083]) == [ColumnType(n) for n in (
         "int", "bigint", "float", "date", "time")]  # fmt: skip
     assert columns("PostgreSQL", [1700, 25]) == [ColumnType("string")] * 2

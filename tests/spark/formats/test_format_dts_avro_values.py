@@ -23,7 +23,7 @@ def typed(*columns: tuple[int, Any], **parts: Any) -> dict[str, Any]:
     return message("INSERT", after=[v for _, v in columns], fields=fields, tags={}, **parts)
 
 
-COUNTS = (123456000, 123456789, 999999, 500000, 7, 0)  # what `millis` may hold
+COUNTS = (123456000, 123456789, 1000000, 999999, 500000, 7, 0)  # what `millis` may hold
 PHYSICAL = "0/16B3748<->0/16B3750"
 READERS: dict[str, dict[str, str]] = {
     "mysql": {"source": "MySQL"}, "postgresql": {"source": "PostgreSQL"},
@@ -49,13 +49,17 @@ MESSAGES: dict[str, Any] = {
         (7, value("Timestamp", 0, 0)), (17, value("Timestamp", 0, 0)),
         (7, value("Timestamp", 0, 1)), (17, value("Timestamp", 1, 0)),
         (12, value("Timestamp", 0, 0))),
+    "clocks_of_drds": typed((10, when(2024)), (11, when(0, 0, 0, 1, 2, 3)), (13, when(1999, 0)),
+                            (18, when()), (7, value("Timestamp", 0, 0)), source="DRDS"),
     "zero_timestamps_elsewhere": typed((1184, value("Timestamp", 0, 0)), source="PostgreSQL"),
     "no_time": typed((19, when())),
     "typed_elsewhere": typed((10, when(2024)), (11, when(0, 0, 0, 12, 1, 2)), source="Oracle"),
     "jsonb": typed((3802, value("BinaryObject", "", '{"k": "ä"}'.encode())),
                    (17, value("BinaryObject", "JSONB", b"[]")),
+                   (17, value("BinaryObject", "jsonb", b"[]")),
                    (17, value("BinaryObject", "", b"a")),
                    source="PostgreSQL"),
+    "jsonb_of_ppas": typed((3802, value("BinaryObject", "", b"{}")), source="PPAS"),
     "bad_jsonb": typed((3802, value("BinaryObject", "", b"\xff")), source="PostgreSQL"),
     "javas_charsets": characters(
         ("ISO-8859-1", b"\xe9"), ("iso-8859-15", b"\xa4"), ("UTF-16", b"\xff\xfeA\x00"),
@@ -65,7 +69,8 @@ MESSAGES: dict[str, Any] = {
         ("SQL_ASCII", "é".encode()), ("Cp1252", b"\x80"), *((name, b"a\xe9") for name in (
             "armscii8", "dec8", "geostd8", "hp8", "swe7")), ("keybcs2", b"a\x82")),
     "others_charsets": characters(
-        ("WIN1252", b"\x80"), ("LATIN9", b"\xa4"), ("UHC", b"\x8c\x63"), ("euckr", b"\x8c\x63"),
+        ("LATIN1", b"\x80"), ("WIN1252", b"\x80"), ("LATIN9", b"\xa4"),
+        ("UHC", b"\x8c\x63"), ("euckr", b"\x8c\x63"),
         ("WE8ISO8859P15", b"\xa4"), ("CL8MSWIN1251", b"\xe0"), ("JA16SJIS", b"\x82\xa0")),
     "bad_sql_ascii": characters(("SQL_ASCII", b"\xe9")),
 }  # fmt: skip
@@ -86,7 +91,7 @@ def test_clocks_are_in_microseconds_or_nanoseconds(rows: dict[str, Row], reader:
     micros = reader in ("mysql", "postgresql")
     small = [".999999", ".500000", ".000007"] if micros else [
         ".000999999", ".000500", ".000000007"]  # fmt: skip
-    fractions = [".123456", ".123456789", *small, ""]
+    fractions = [".123456", ".123456789", ".001000", *small, ""]
     moments = [f"2024-02-29T01:02:03{fraction}" for fraction in fractions]
     assert values(rows[f"clock_of_{reader}"]) == [*moments, "2024-02-29"]
 
@@ -104,6 +109,9 @@ def test_mysqls_dates_times_and_years_by_their_type(rows: dict[str, Row]) -> Non
     ]  # fmt: skip
     assert values(rows["zero_dates"]) == ["0000-00-00"] * 4
     assert rows["no_time"]["reason"] == "unreadable_value"
+    assert values(rows["clocks_of_drds"]) == [
+        "2024-00-00", "01:02:03", "1999", "0000-00-00", "0000-00-00T00:00:00",
+    ]  # fmt: skip
     assert values(rows["typed_elsewhere"]) == ["2024", "0000-00-00T12:01:02"]
 
 
@@ -119,7 +127,8 @@ def test_mysqls_timestamp_of_zero_is_no_moment(rows: dict[str, Row]) -> None:
 
 def test_jsonb_is_text(rows: dict[str, Row]) -> None:
     """PostgreSQL's, by the column's type or the value's."""
-    assert values(rows["jsonb"]) == ['{"k": "ä"}', "[]", "YQ=="]
+    assert values(rows["jsonb"]) == ['{"k": "ä"}', "[]", "[]", "YQ=="]
+    assert values(rows["jsonb_of_ppas"]) == ["{}"]
 
 
 def test_charsets_by_javas_names(rows: dict[str, Row]) -> None:
@@ -131,7 +140,9 @@ def test_charsets_by_javas_names(rows: dict[str, Row]) -> None:
 
 
 def test_charsets_by_the_names_of_postgresql_and_oracle(rows: dict[str, Row]) -> None:
-    assert values(rows["others_charsets"]) == ["€", "€", "똠", "똠", "€", "\u0430", "あ"]
+    assert values(rows["others_charsets"]) == [
+        "\x80", "€", "€", "똠", "똠", "€", "\u0430", "あ",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,16 @@ NEIGHBOURS = {
     "other_row": change(5, NEW, {"ID": "1"}, 2, rowid="B"),
     "own_row": change(5, NEW, {"ID": "1"}, 2, rowid="A "),
     "lost_old": change(6, OLD, row(8), 1), "lost_new": change(6, NEW, {"ID": "1"}, 3),
+    "old_by_key": change(7, OLD, None) | {"key": row(8)}, "new_by_key": change(7, NEW, {"ID": "1"}),
+    "old_by_both": change(8, OLD, {"ID": "8", "A": "a8"}) | {"key": {"A": None, "B": "b8"}},
+    "new_by_both": change(8, NEW, {"ID": "1"}),
+    "old_of_nothing": change(9, OLD, {}) | {"key": row(8)},
+    "new_of_nothing": change(9, NEW, {"ID": "1"}),
+    "old_of_another": change(10, OLD, row(8)),
+    "own_key": change(10, NEW, {"A": "z"}) | {"key": {"ID": "5"}},
+    "many_digits": change(11, NEW, {"ID": "1"}, "9" + "0" * 18),
+    "in_turn": change(12, NEW, {"ID": "1", "A": "z"}),
+    "turned": change(12, NEW, {"A": "z", "ID": "1"}),
     "no_scn_old": change(4, OLD, row(8), scn=...), "no_scn": change(4, NEW, {"ID": "1"}, scn=...),
 }  # fmt: skip
 
@@ -193,7 +203,9 @@ def halves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return by_name(rows, lambda found: names[found["ordinal"]])
 
 
-@pytest.mark.parametrize("name", ["new", "new_again", "own_row"])
+@pytest.mark.parametrize(
+    "name", ["new", "new_again", "own_row", "new_by_key", "new_by_both", "new_of_nothing"]
+)
 def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: str) -> None:
     assert halves[name]["after"] == row(8) | {"ID": "1"}
     assert halves[name]["absent"][0] == ALL_BUT
@@ -203,12 +215,29 @@ def test_a_new_half_knows_the_row_of_its_old_half(halves: dict[str, Row], name: 
 
 @pytest.mark.parametrize(
     "name",
-    ["alone", "after_another", "lost_new", "too_far", "no_scn"]
+    ["alone", "after_another", "lost_new", "too_far", "many_digits", "no_scn"]
     + [f"other_{what}" for what in ("table", "transaction", "row")],
 )
 def test_a_new_half_takes_no_other_row(halves: dict[str, Row], name: str) -> None:
     assert (halves[name]["after"], halves[name]["before"]) == ({"ID": "1"}, None)
     assert halves[name]["absent"] == [ALL_BUT, "ID"]
+
+
+def test_a_new_half_with_a_key_of_its_own_needs_no_old_half(halves: dict[str, Row]) -> None:
+    own = halves["own_key"]
+    assert (own["op"], own["before"], own["after"]) == (
+        "update", {"ID": "5"}, {"ID": "5", "A": "z"})  # fmt: skip
+
+
+def test_a_new_half_is_the_same_in_any_order_of_its_columns(halves: dict[str, Row]) -> None:
+    assert halves["in_turn"]["event_id"] == halves["turned"]["event_id"] is not None
+
+
+def test_halves_in_capitals_are_joined(spark: SparkSession, tmp_path: Path) -> None:
+    pair = [change(1, OLD.upper(), row(8)), change(1, NEW.upper(), {"A": "z"})]
+    file = jsonl(tmp_path / "all.jsonl", map(json.dumps, pair))
+    rows = SharePlex().read(spark, (file,), DEFAULTS).collect()
+    assert [r["after"] for r in rows] == [None, row(8, A="z")]
 
 
 def test_a_truncate_without_a_number_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.cdl_messages import BARE, v1
 from tests.spark.sandbox import Sandbox, total
+from tests.spark.shareplex_records import record
 
 pytestmark = pytest.mark.spark
 
@@ -65,6 +66,19 @@ def test_cdl_truncate_of_several_tables_or_of_a_partition_is_ignored_and_reporte
     lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
     reported = [line.partition(": a TRUNCATE")[0] for line in lines]
     assert reported == ["public.a", "public.t"]
+
+
+def test_shareplex_truncate_of_a_part_or_a_cluster_is_ignored_and_reported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Sandbox(spark, tmp_path, {"format": "shareplex"})
+    result = lake.load_records([
+        record("ddl") | {"ddl": "alter table O.T truncate partition P"},
+        record("ddl", table="O.U") | {"ddl": "truncate cluster O.C"},
+    ])  # fmt: skip
+    assert total(result).ignored == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "TRUNCATE" in line]
+    assert [line.partition(": a TRUNCATE")[0] for line in lines] == ["O.T", "O.U"]
 
 
 def test_tables_are_named_however_many_unclear_truncates_others_have(
