@@ -19,6 +19,7 @@ from spark_jobs.formats.base import NO_PRIOR_FACTS, Format, PriorFacts, SourceCo
 from spark_jobs.formats.common.envelope import (
     CORRUPT,
     DIGITS,
+    dated,
     instant_of_micros,
     line_or,
     number_or_zero,
@@ -161,5 +162,4 @@ def _source_ts() -> Column:
         .when(size >= _MICROSECOND_DIGITS, count)
         .otherwise(F.try_multiply(count, F.lit(1000)))
     )
-    dated = F.when(text.rlike(r"\d-\d"), text.try_cast("timestamp"))
-    return instant_of_micros(F.coalesce(micros, F.unix_micros(dated)))
+    return instant_of_micros(F.coalesce(micros, F.unix_micros(dated(text).try_cast("timestamp"))))

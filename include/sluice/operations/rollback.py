@@ -62,6 +62,11 @@ class RollbackRequest:
         as_batch_id(self.batch)
         as_batch_id(self.to)
 
+    @property
+    def order(self) -> UndoOrder:
+        """What is ordered for the batches whose rollback begins with the request."""
+        return UndoOrder(self.user, self.release)
+
 
 def roll_back(ctx: Context, request: RollbackRequest) -> list[str]:
     """Carry out the request, in all tables or in none; return what was done, or would be.
@@ -91,7 +96,7 @@ def _would(ctx: Context, request: RollbackRequest, undone: list[str]) -> list[st
     goes = refolding.taken_out(ctx, undone) if would.folds else undone
     named = [f"would undo: batch {', '.join(goes)}"] if request.to and undone else []
     changes = _changes(ctx, () if would.folds else undone)
-    rows = as_if_undone(ctx.ledger.batches.all(), goes, request.release)
+    rows = as_if_undone(ctx.ledger.batches.all(), goes, _orders(ctx, request, goes))
     later = (f"afterwards: {line}" for line in _without_files(rows, goes))
     return [*named, *would.lines, *changes, *later]
 
@@ -132,10 +137,16 @@ def _to_undo(ctx: Context, request: RollbackRequest) -> list[str]:
 
 
 def _undo(ctx: Context, request: RollbackRequest) -> refolding.Undone:
-    order = UndoOrder(request.user, request.release)
     if request.to:
-        return refolding.undo_or_refold_after(ctx, request.to, request.dry_run, order)
-    return refolding.undo_or_refold(ctx, request.batch, request.dry_run, order)
+        return refolding.undo_or_refold_after(ctx, request.to, request.dry_run, request.order)
+    return refolding.undo_or_refold(ctx, request.batch, request.dry_run, request.order)
+
+
+def _orders(ctx: Context, request: RollbackRequest, batches: Iterable[str]) -> undo.Orders:
+    """Return what the request orders for batches that it undoes."""
+    if request.to:
+        return undo.orders_for(ctx, batches, request.order)
+    return {request.batch: request.order}
 
 
 def _would_rebuild(ctx: Context, request: RollbackRequest) -> list[str]:

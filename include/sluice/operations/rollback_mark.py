@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sluice.errors import LeaseHeldError
 from sluice.faults import Point, reach
 from sluice.ledger import states
 from sluice.ledger.changelogs import forget_changes
-from sluice.ledger.details import RELEASE, UndoOrder, of_released_share, of_undo, of_undone
+from sluice.ledger.details import RELEASE, UndoOrder, of_undo
 from sluice.ledger.rows import BatchRow
 from sluice.operations import comments
 from sluice.operations.context import Context, known_batch
 from sluice.operations.held_files import hold_files, release_held
 from sluice.operations.holding import given_up
-from sluice.operations.undone_shares import without_its_table
+from sluice.operations.undone_shares import as_ended, origin_of
 
 
 @dataclass(frozen=True)
@@ -70,24 +69,20 @@ class RollbackMark:
         hold_files(self.ctx, self.batch_id, self.require)
         reach(Point.ROLLBACK_HELD)
         row = known_batch(self.ctx, self.batch_id)
-        details = row.details if self.order is None else of_undo(row.details, self.order)
-        if RELEASE in details:
+        if self.order is not None:
+            row = row.with_details(of_undo(row.details, self.order))
+        if RELEASE in row.details:
             release_held(self.ctx, self.batch_id, self.require)
         reach(Point.ROLLBACK_FILES)
-        left_out = without_its_table(self.ctx, row)
-        ended = of_undone(details) | left_out
-        if left_out and RELEASE in details:
-            self._record_ended(states.FAILED, of_released_share(ended))
-        else:
-            self._record_ended(states.ROLLED_BACK, ended)
+        self._record(as_ended(row, origin_of(self.ctx, row)))
         reach(Point.ROLLBACK_DONE)
 
-    def _record_ended(self, state: str, details: dict[str, Any]) -> None:
-        ended = self.ctx.ledger.batches.record(
-            self.batch_id, state, attempt=given_up(), replace_details=details,
+    def _record(self, ended: BatchRow) -> None:
+        recorded = self.ctx.ledger.batches.record(
+            self.batch_id, ended.state, attempt=given_up(), replace_details=ended.details,
             expected=self.unchanged,
         )  # fmt: skip
-        if not ended:
+        if not recorded:
             raise LeaseHeldError(changed_meanwhile(self.ctx, self.batch_id))
 
 

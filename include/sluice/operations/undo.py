@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -149,7 +149,7 @@ def undo_batches_after(
     return _undo_published(ctx, newer, orders_for(ctx, newer, order), dry_run)
 
 
-def orders_for(ctx: Context, batches: list[str], order: UndoOrder) -> Orders:
+def orders_for(ctx: Context, batches: Iterable[str], order: UndoOrder) -> Orders:
     """Return the order for each of the batches whose rollback has not begun."""
     going = set(begun(ctx))
     return {batch: order for batch in batches if batch not in going}

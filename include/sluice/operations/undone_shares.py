@@ -6,17 +6,22 @@ released. Then it waits as before, and the next run loads it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from sluice.counting import counted
 from sluice.ledger import states
 from sluice.ledger.details import (
+    KEEP_FILES_HELD,
     LEFT_OUT_BY,
+    RELEASE,
     SHARE_OF,
     TABLES,
+    UndoOrder,
     left_out_by,
     of_released_share,
+    of_undo,
+    of_undone,
 )
 from sluice.ledger.rows import BatchRow, seq_of
 from sluice.operations.context import Context, known_batch
@@ -34,36 +39,62 @@ def is_held_share(row: BatchRow, origin: BatchRow | None) -> bool:
     return row.details.get(LEFT_OUT_BY) == origin.attempt
 
 
-def without_its_table(ctx: Context, row: BatchRow) -> dict[str, str]:
-    """Details of a share that is undone: which attempt at its batch is published without its
-    table. Empty for any other batch, and if its batch is not published."""
-    return _left_out_of(_origin(ctx, row))
+def as_ended(row: BatchRow, origin: BatchRow | None) -> BatchRow:
+    """Return a batch as its rollback, whose order is in its details, leaves it.
+
+    It is rolled back; a share of `origin` that is ordered to be released waits as one that failed.
+    """
+    left_out = _left_out_of(origin)
+    ended = row.with_details(of_undone(row.details) | left_out)
+    if left_out and RELEASE in row.details:
+        return _released(ended)
+    return replace(ended, state=states.ROLLED_BACK)
 
 
 def _left_out_of(origin: BatchRow | None) -> dict[str, str]:
+    """Details of an undone share: which attempt at its batch is published without its table; empty
+    if none is, and for a batch that is no share."""
     if origin is None or origin.state != states.PUBLISHED:
         return {}
     return left_out_by(origin.attempt)
 
 
+def _released(share: BatchRow) -> BatchRow:
+    """Return an undone share as its release leaves it."""
+    return replace(share, state=states.FAILED).with_details(of_released_share(share.details))
+
+
 def as_if_undone(
-    rows: Iterable[BatchRow], batches: Container[str], release: bool
+    rows: Iterable[BatchRow], batches: Collection[str], orders: Mapping[str, UndoOrder]
 ) -> dict[str, BatchRow]:
-    """Return all batches of a pipeline, `rows`, as a rollback of some of them would leave them;
-    `release`: one that releases what it would hold."""
+    """Return all batches of a pipeline, `rows`, as a rollback of some of them would leave them.
+
+    `orders` of those whose rollback begins, or goes on with another order, or ended before.
+    """
     before = {row.batch_id: row for row in rows}
-    gone = {b: replace(row, state=states.ROLLED_BACK) for b, row in before.items() if b in batches}
-    after = before | gone
-    shares = (before[batch] for batch in gone if SHARE_OF in before[batch].details)
-    return after | {row.batch_id: _share_if_undone(row, after, release) for row in shares}
+    newest = max((row.seq for row in before.values()), default=0)
+    named = [row for batch, row in before.items() if batch in batches]
+    going = before | {
+        row.batch_id: replace(_ordered(row, orders), state=states.ROLLING_BACK, seq=newest + 1)
+        for row in named
+        if row.state != states.ROLLED_BACK
+    }
+    return going | {row.batch_id: _as_undone(row, going, orders) for row in named}
 
 
-def _share_if_undone(row: BatchRow, after: Mapping[str, BatchRow], release: bool) -> BatchRow:
-    origin, undone = after.get(row.details[SHARE_OF]), after[row.batch_id]
-    if row.state != states.ROLLED_BACK:
-        undone = undone.with_details(row.details | _left_out_of(origin))
-    waits = release and is_held_share(undone, origin)
-    return replace(undone, state=states.FAILED) if waits else undone
+def _ordered(row: BatchRow, orders: Mapping[str, UndoOrder]) -> BatchRow:
+    order = orders.get(row.batch_id)
+    return row if order is None else row.with_details(of_undo(row.details, order))
+
+
+def _as_undone(
+    before: BatchRow, batches: Mapping[str, BatchRow], orders: Mapping[str, UndoOrder]
+) -> BatchRow:
+    row, origin = batches[before.batch_id], batches.get(before.details.get(SHARE_OF, ""))
+    if row.state == states.ROLLING_BACK:
+        return as_ended(row, origin)
+    order = orders.get(row.batch_id, KEEP_FILES_HELD)
+    return _released(row) if order.release and is_held_share(row, origin) else row
 
 
 def release_batch(ctx: Context, batch_id: str) -> str:
@@ -71,7 +102,7 @@ def release_batch(ctx: Context, batch_id: str) -> str:
     return what was done. Raises TerminalError unless the batch is rolled back."""
     count = release(ctx, batch_id)
     row = known_batch(ctx, batch_id)
-    if is_held_share(row, _origin(ctx, row)):
+    if is_held_share(row, origin_of(ctx, row)):
         _let_wait(ctx, row)
         return in_words(known_batch(ctx, batch_id))
     if not count:
@@ -79,15 +110,16 @@ def release_batch(ctx: Context, batch_id: str) -> str:
     return f"{counted(count, 'file')} of batch {batch_id} may be landed again"
 
 
-def _origin(ctx: Context, row: BatchRow) -> BatchRow | None:
+def origin_of(ctx: Context, row: BatchRow) -> BatchRow | None:
     """Return the batch of which this is a share; None for any other batch."""
     return ctx.ledger.batches.get(row.details.get(SHARE_OF, ""))
 
 
 def _let_wait(ctx: Context, row: BatchRow) -> None:
     """Let a share wait for the next run, unless it has changed since."""
+    released = _released(row)
     ctx.ledger.batches.record(
-        row.batch_id, states.FAILED, replace_details=of_released_share(row.details),
+        row.batch_id, released.state, replace_details=released.details,
         expected=lambda now: seq_of(now) == row.seq,
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ from spark_jobs.formats.base import (
     SourceColumn,
 )
 from spark_jobs.formats.common.envelope import (
+    dated,
     instant_of_text,
     number_or_zero,
     outcome,
@@ -170,9 +171,7 @@ def _carried(values: Column, row: Column) -> Column:
 
 def _position() -> Column:
     """The position: the order column of a change, the time of reading of a full-load row."""
-    # A time of day alone would be one of the day on which it is read.
-    dated = F.when(F.col("_time").rlike(r"\d-\d"), F.col("_time"))
-    read = F.unix_micros(dated.try_cast("timestamp")).cast("string")
+    read = F.unix_micros(dated(F.col("_time")).try_cast("timestamp")).cast("string")
     return F.when(F.col("_full_load"), full_load_position(number_or_zero(read))).otherwise(
         source_position(number(F.col("_order")))
     )

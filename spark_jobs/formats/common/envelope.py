@@ -34,6 +34,7 @@ WHOLE_TEXTS: Final = {
 }  # fmt: skip
 """Options for every JSON reader: Spark's defaults reject texts beyond 20 million characters or 1000
 digits, and read single-quoted text, which is not JSON."""
+_DATE: Final = r"^\s*[+-]?\d{4,}-\d"
 _MOMENT: Final = r"^\s*\d{4}-\d\d?-\d\d?[T ]\d"
 _ARRAYS: Final = frozenset(("key", "absent"))
 
@@ -180,6 +181,12 @@ def instant_of_micros(micros: Column) -> Column:
     """The time of an event in microseconds; see `instant`."""
     first, last = FIRST_MILLISECOND * 1000, LAST_MILLISECOND * 1000 + 999
     return F.when(micros.between(first, last), F.timestamp_micros(micros))
+
+
+def dated(text: Column) -> Column:
+    """A text that begins with a date; NULL for any other, as a time of day alone, which Spark would
+    take as one of the day on which it is read."""
+    return F.when(text.rlike(_DATE), text)
 
 
 def instant_of_text(text: Column) -> Column:

@@ -26,6 +26,7 @@ MESSAGES: dict[str, Any] = {
                                 top={"before-image": {"id": 0}})).replace(
         '"id": 0', '"id": 1, "id": 2'),
     "loaded_at_noon": message("load", timestamp="12:00:00"),
+    "loaded_at_noon_in_the_west": message("load", timestamp="12:00:00-05:00"),
     "created": message("create-table", **CONTROL, top={"data": None}),
     "dropped": message("drop-table", **CONTROL, **{"schema-name": "", "table-name": 'a"b'},
                        top={"data": None}),
@@ -63,10 +64,11 @@ def test_a_name_that_comes_twice_among_the_old_values(rows: dict[str, Row]) -> N
     assert_rejected(rows["twice"], "duplicate_column", MESSAGES["twice"])
 
 
-def test_a_time_of_day_is_no_time_of_reading(rows: dict[str, Row]) -> None:
+@pytest.mark.parametrize("name", ["loaded_at_noon", "loaded_at_noon_in_the_west"])
+def test_a_time_of_day_is_no_time_of_reading(rows: dict[str, Row], name: str) -> None:
     """As a time it would be one of the day on which Sluice reads it."""
-    assert_event(rows["loaded_at_noon"], "insert")
-    assert rows["loaded_at_noon"]["position"] == at(0, kind=0)
+    assert_event(rows[name], "insert")
+    assert rows[name]["position"] == at(0, kind=0)
 
 
 def test_a_control_record_needs_no_order_and_no_text(rows: dict[str, Row]) -> None:

@@ -42,6 +42,7 @@ RECORDS: dict[str, Any] = {
     "as_text": record("I", _execute_time_="2022-04-15 03:02:06.5"),
     "no_time": record("I", _execute_time_="soon"),
     "time_of_day": record("I", _execute_time_="03:02:06"),
+    "time_of_day_in_the_west": record("I", _execute_time_="03:02:06-05:00"),
     "default_table": without("_source_table_"),
     "empty_table": record("I", _source_table_=""),
     # values
@@ -154,6 +155,7 @@ def test_positions_are_sequence_ids(rows: dict[str, Row], name: str, position: s
     [
         ("insert", 1649991726), ("excute", 1649991726.001), ("micros", 1649991726.000001),
         ("as_text", 1649991726.5), ("no_time", None), ("time_of_day", None),
+        ("time_of_day_in_the_west", None),
         ("full_load_without_time", None),
         ("nanos", 1649991726.000001), ("beyond", None), ("too_many_digits", None),
         ("year_of_many_digits", None),

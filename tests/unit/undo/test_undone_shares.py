@@ -172,6 +172,20 @@ def test_a_dry_run_tells_what_becomes_of_a_share_that_has_failed(shop: Shop) -> 
     assert len(would) == 1
 
 
+def test_a_dry_run_tells_how_a_rollback_that_has_begun_was_ordered_to_end(
+    shop: Shop, caught: Caught, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        pass_points(patch, killed_at(Point.ROLLBACK_MARKED))
+        with pytest.raises(Killed):
+            shop.roll_back(to=caught.between, release=True)
+    would = afterwards(shop.roll_back(to=caught.between, dry_run=True))
+    assert would == of_shares(shop.roll_back(to=caught.between))
+    assert would == [
+        f"d.s.notes of batch {caught.origin} waits again for the next run, as batch {caught.share}"
+    ]
+
+
 def afterwards(lines: list[str]) -> list[str]:
     """What a dry run says of the time after the rollback."""
     words = "afterwards: "

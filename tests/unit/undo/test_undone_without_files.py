@@ -14,6 +14,7 @@ from sluice.ledger.states import PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context
 from sluice.operations.rollback import RollbackRequest, roll_back
 from sluice.operations.unclaimed import comes_back, to_have_back
+from sluice.operations.undone_shares import as_if_undone
 from sluice.output.status import BatchStatus, batch_statuses, status_json
 
 
@@ -73,6 +74,14 @@ def test_a_later_run_for_the_same_tables_has_brought_it_back(asked: dict[str, li
         assert comes_back(undone, [OLD, undone, other]) != ""
     of_others = replace(row("d", PUBLISHED, tables=["s.others"]), seq=undone.seq + 1)
     assert comes_back(undone, [OLD, undone, of_others]) != ""
+
+
+def test_a_run_before_the_undo_has_not_brought_it_back() -> None:
+    filled = row("b4", PUBLISHED, tables=["s.notes"])
+    again = replace(filled, batch_id="b5", seq=filled.seq + 1)
+    after = as_if_undone([filled, again], ["b4"], {})
+    assert [r.state for r in after.values()] == [ROLLED_BACK, PUBLISHED]
+    assert comes_back(after["b4"], after.values()).endswith("sluice run shop --table s.notes")
 
 
 @pytest.mark.catalog
