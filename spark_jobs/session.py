@@ -62,7 +62,7 @@ def open_session(project: Project, app: str) -> SparkSession:
 
 def remember_classes(spark: SparkSession) -> None:
     """Look up once each class of the JVM that PySpark asks for to build an expression: it asks
-    each time, and the JVM searches all jars then, which took most of the time."""
+    each time, and the JVM's search of all jars costs more than the rest of the expression."""
     jvm = spark.sparkContext._jvm
     for name in _ASKED_WITH_EXPRESSIONS:
         setattr(jvm, name, getattr(jvm, name))

@@ -360,9 +360,9 @@ def raise_epoch(
 ) -> None:
     """Rank what is loaded from now on above everything before: the source's positions restart."""
     epoch = new_epoch.raise_epoch(load_sound(project), pipeline, full_load)
-    read_ahead.warn_of_read_ahead(project, pipeline, _say)
     begins = ", which begins with a full load" if full_load else ""
     _done([f"{pipeline}: epoch {epoch}{begins}"], as_json)
+    read_ahead.warn_of_read_ahead(project, pipeline, _say)
 
 
 @app.command()

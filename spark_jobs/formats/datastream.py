@@ -116,14 +116,14 @@ def _read_json(spark: SparkSession, files: tuple[SourceFile, ...]) -> DataFrame:
     lines = read_lines(spark, files, _SCHEMA)
     return lines.withColumns(
         {
-            "source_ts": _json_instant(F.col("source_timestamp")),
+            "source_ts": _text_instant(F.col("source_timestamp")),
             "types": F.lit(None).cast("string"),
         }
     ).drop("source_timestamp")
 
 
-def _json_instant(text: Column) -> Column:
-    """`source_timestamp` in ISO 8601, or in milliseconds as in Avro files."""
+def _text_instant(text: Column) -> Column:
+    """`source_timestamp` as a text: in ISO 8601, or in milliseconds as in Avro files."""
     return F.coalesce(instant_of_text(text), instant(text.try_cast("bigint")))
 
 
@@ -200,7 +200,7 @@ def _avro_instant(fields: dict[str, avro.Node]) -> Column:
     node = avro.value_of(fields.get("source_timestamp", {"type": "null"}))
     value = F.col("source_timestamp") if "source_timestamp" in fields else F.lit(None)
     if node["type"] == "string":
-        return value.try_cast("timestamp")
+        return _text_instant(value)
     count = value.cast("bigint")
     micros = node.get("logicalType") == "timestamp-micros"
     return instant_of_micros(count) if micros else instant(count)
@@ -272,7 +272,7 @@ def _reason() -> Column:
 
 
 def _is_unreadable() -> Column:
-    """Whether the metadata have an unreadable place: by its time alone the change would rank
+    """Whether the metadata has an unreadable place: by its time alone the change would rank
     below all others."""
     lsns = [*(parts[0] for parts in _LSN.values()), _LSN_OF_DIGITS]
     spellings = {"rs_id": _RS_ID[0], "lsn": "|".join(lsns), "record_sequence": _RECORD}

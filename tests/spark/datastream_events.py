@@ -26,10 +26,11 @@ def event(payload: Any = None, **meta: Any) -> dict[str, Any]:
 
 
 def avro_file(
-    path: Path, fields: list[Any], rows: list[dict[str, Any]], changed_at: int = 1704164645678,
-    unit: str = "timestamp-millis",
+    path: Path, fields: list[Any], rows: list[dict[str, Any]],
+    changed_at: int | str = 1704164645678, unit: str = "timestamp-millis",
 ) -> SourceFile:  # fmt: skip
-    """A Datastream file with a payload of `fields`, one event a row."""
+    """A Datastream file with a payload of `fields`, one event a row. `changed_at` is a text if its
+    `unit` is empty."""
     meta = {"type": "record", "name": "source_metadata", "fields": [
         {"name": "database", "type": "string"}, {"name": "table", "type": "string"},
         {"name": "primary_keys", "type": {"type": "array", "items": "string"}},
@@ -37,7 +38,7 @@ def avro_file(
         {"name": "log_position", "type": ["null", "long"]},
         {"name": "change_type", "type": ["null", "string"]},
         {"name": "is_deleted", "type": ["null", "boolean"]}]}  # fmt: skip
-    instant = {"type": "long", "logicalType": unit}
+    instant = {"type": "long", "logicalType": unit} if unit else "string"
     payload = {"type": "record", "name": "payload", "fields": fields}
     schema = {"type": "record", "name": "event", "fields": [
         {"name": "uuid", "type": "string"}, {"name": "source_timestamp", "type": instant},

@@ -121,7 +121,7 @@ def _status(error: RESTError) -> int | None:
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:
     """Load a table as `load_once` does, also if the catalog is away for a while (see `retries`).
 
-    Raises UnknownMetadataError too if the file of its metadata is missing and the ledger's are
+    Raises UnknownMetadataError too if the file of its metadata is missing and the ledger's is
     there. One of the ledger that is missing says nothing of a table: the lake may have moved.
     """
     try:
@@ -133,10 +133,12 @@ def load_table(catalog: Catalog, identifier: Identifier) -> Table:
 
 
 def _has_ledger(catalog: Catalog) -> bool:
-    """Whether there is a ledger that can be read: if not, the warehouse may be away as a whole."""
+    """Whether a ledger has its files, damaged or not: if none has, the warehouse may be away as a
+    whole."""
     with suppress(FileNotFoundError, NoSuchNamespaceError, NoSuchTableError):
         for table in list_tables(catalog, LEDGER_NAMESPACE)[:1]:
-            retry_while_away(partial(load_once, catalog, table))
+            with suppress(UnknownMetadataError, LedgerDamagedError):
+                retry_while_away(partial(load_once, catalog, table))
             return True
     return False
 
@@ -149,7 +151,7 @@ def _load_again(catalog: Catalog, identifier: Identifier, why: str) -> Table:
     except FileNotFoundError as error:
         file = _metadata_file(catalog, identifier) or "the file that has it"
         raise UnknownMetadataError(
-            f"{'.'.join(identifier)}: its metadata are missing ({why}); the catalog names a file "
+            f"{'.'.join(identifier)}: its metadata is missing ({why}); the catalog names a file "
             f"that is not in the warehouse: put {file} back from a backup"
         ) from error
     return table

@@ -24,7 +24,8 @@ _ELSEWHERE: Final = (
 
 
 class TableFolders:
-    """The folders of all tables of a catalog; each table is read once, since it does not move."""
+    """The folders of all tables of a catalog. Each table is read once, since it does not move; one
+    that cannot be read too, since that may take seconds."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -44,13 +45,17 @@ class TableFolders:
 
     def _folders(self, name: Identifier) -> list[PurePosixPath]:
         if name not in self._read:
-            try:
-                table = load_table(self._catalog, name)
-            except UNREADABLE:
-                return []
-            paths = (table.properties.get(prop) for prop in _ELSEWHERE)
-            self._read[name] = [_path(p) for p in (table.location(), *paths) if p]
+            self._read[name] = _folders_of(self._catalog, name)
         return self._read[name]
+
+
+def _folders_of(catalog: Catalog, name: Identifier) -> list[PurePosixPath]:
+    try:
+        table = load_table(catalog, name)
+    except UNREADABLE:
+        return []
+    paths = (table.properties.get(prop) for prop in _ELSEWHERE)
+    return [_path(p) for p in (table.location(), *paths) if p]
 
 
 def _path(location: str) -> PurePosixPath:

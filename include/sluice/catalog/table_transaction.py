@@ -28,8 +28,10 @@ class _Staged:
 
 
 class _Transaction(Transaction):
-    """Applies its updates once. PyIceberg applies them, and copies all snapshots, each time that
-    its own code looks at the metadata, twenty times an append (apache/iceberg-python#3784)."""
+    """Applies its updates once for each stage, that is each time that some are added. PyIceberg
+    applies them, and copies all snapshots, each time that its own code looks at the metadata:
+    twenty times an append, of two stages (apache/iceberg-python#3784). The catalog's commit applies
+    them once more."""
 
     _staged: _Staged | None = None
 

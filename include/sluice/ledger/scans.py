@@ -29,8 +29,10 @@ class _Query:
 
 @dataclass(frozen=True)
 class _Cached:
+    """`rows` of a snapshot; None for `files` if the rows of more files may not be added to them."""
+
     snapshot: int | None
-    files: frozenset[str]
+    files: frozenset[str] | None
     rows: pa.Table
 
 
@@ -78,17 +80,20 @@ class Scans:
         self._last = (new + others)[:_KEPT]
 
 
-def _read_on(wanted: DataScan, known: _Cached | None) -> tuple[frozenset[str], pa.Table]:
+def _read_on(wanted: DataScan, known: _Cached | None) -> tuple[frozenset[str] | None, pa.Table]:
     """Return the files of a scan and their rows; those of files that are known are not read."""
     tasks = list(wanted.plan_files())
-    files = frozenset(task.file.file_path for task in tasks)
-    if known is None or not known.files <= files or not _are_whole(known, tasks):
+    files = _files_to_add_to(tasks)
+    read = known.files if known else None
+    if known is None or read is None or files is None or not read <= files:
         return files, read_files(wanted, tasks)
-    new = [task for task in tasks if task.file.file_path not in known.files]
+    new = [task for task in tasks if task.file.file_path not in read]
     rows = [known.rows, read_files(wanted, new)]
     return files, pa.concat_tables(rows, promote_options="permissive")
 
 
-def _are_whole(known: _Cached, tasks: Sequence[FileScanTask]) -> bool:
-    """Whether no rows of a file are deleted, and Arrow counts the rows without a column."""
-    return known.rows.num_columns > 0 and not any(task.delete_files for task in tasks)
+def _files_to_add_to(tasks: Sequence[FileScanTask]) -> frozenset[str] | None:
+    """Return the files of a scan; None if rows of one are deleted beside it: they may come back."""
+    if any(task.delete_files for task in tasks):
+        return None
+    return frozenset(task.file.file_path for task in tasks)

@@ -5,7 +5,7 @@ If the epoch is raised meanwhile, the batch that loads them makes other events o
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 
 from sluice.catalog.failures import EXPECTED, as_sluice_error
@@ -20,7 +20,7 @@ from sluice.operations.loaded_files import epochs_of_same_load
 
 def warn_of_read_ahead(project: Path, pipeline: str, say: Say) -> None:
     """Say what `read_ahead` returns, once the epoch is raised; that it is unknown, if the catalog
-    does not answer."""
+    does not answer or the manifest of such a batch cannot be read."""
     try:
         for line in read_ahead(open_context(project, pipeline, say, read_only=True)):
             say(f"raise-epoch: {line}")
@@ -32,25 +32,43 @@ def warn_of_read_ahead(project: Path, pipeline: str, say: Say) -> None:
 def read_ahead(ctx: Context) -> list[str]:
     """Return, for each published batch that read such files at an older epoch, what comes of it and
     what to do."""
-    loaded = {key for key, row in ctx.ledger.files.known().items() if row.state == FILE_LOADED}
-    found = []
-    for row in filter(partial(_is_of_older_epoch, ctx), ctx.ledger.batches.all()):
-        files = ctx.files.manifest_of(ctx.pipeline.name, row.batch_id).files
-        ahead = sorted({file.key for file in files} - loaded)
-        found += [_message(row, ahead, ctx.pipeline.epoch)] if ahead else []
-    return found
+    read = {row: _read_by(ctx, row) for row in _of_older_epochs(ctx)}
+    not_loaded = frozenset[str]().union(*read.values()) - _loaded(ctx, read.values())
+    return [
+        _message(row, sorted(ahead), ctx.pipeline.epoch)
+        for row, keys in read.items()
+        if (ahead := keys & not_loaded)
+    ]
 
 
-def _is_of_older_epoch(ctx: Context, row: BatchRow) -> bool:
-    """Whether it is a published batch for single tables, of an epoch whose rows stay.
+def _of_older_epochs(ctx: Context) -> list[BatchRow]:
+    """Return the published batches for single tables, of epochs whose rows stay.
 
     A share is none: its batch has claimed the files.
     """
-    known, same_load = row.details, epochs_of_same_load(ctx, None)
-    if row.state != PUBLISHED or TABLES not in known or SHARE_OF in known:
-        return False
-    epoch = known.get(EPOCH, 0)
-    return epoch < ctx.pipeline.epoch and (same_load is None or epoch in same_load)
+    same_load = epochs_of_same_load(ctx, None)
+
+    def stays(epoch: int) -> bool:
+        return epoch < ctx.pipeline.epoch and (same_load is None or epoch in same_load)
+
+    return [
+        row
+        for row in ctx.ledger.batches.all()
+        if row.state == PUBLISHED and TABLES in row.details and SHARE_OF not in row.details
+        if stays(row.details.get(EPOCH, 0))
+    ]
+
+
+def _read_by(ctx: Context, row: BatchRow) -> frozenset[str]:
+    return frozenset(file.key for file in ctx.files.read_manifest(row.manifest).files)
+
+
+def _loaded(ctx: Context, read: Iterable[frozenset[str]]) -> set[str]:
+    """Return those of the objects that a batch has loaded, or whose bytes another one has."""
+    rows = ctx.ledger.files.of_keys(set().union(*read))
+    return {row.object_key for row in rows if row.state == FILE_LOADED} | {
+        *ctx.ledger.files.copies()
+    }
 
 
 def _message(row: BatchRow, ahead: list[str], epoch: int) -> str:

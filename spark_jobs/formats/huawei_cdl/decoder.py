@@ -282,7 +282,7 @@ def _reason() -> Column:
 
 def _position() -> Column:
     """The place in the source's log; a snapshot row has its place and the time of reading."""
-    taken = _source("snapshot") != "false"
+    taken = F.lower(_source("snapshot")) != "false"
     snapshot = (F.col("_op") == "r") | ((F.col("_op") == "c") & taken)
     below = full_load_position(or_zero("_n_lsn"), or_zero("_n_read"))
     return F.when(snapshot, below).otherwise(F.coalesce(_mysql(), _oracle(), _by_lsn()))

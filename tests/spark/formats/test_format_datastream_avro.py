@@ -132,6 +132,24 @@ def test_a_time_of_change_is_in_the_unit_of_its_type(spark: SparkSession, tmp_pa
     assert row["source_ts"].timestamp() == 1704164645.678901
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2024-01-02T03:04:05.678Z", 1704164645.678), ("1704164645678", 1704164645.678),
+     ("03:04:05-05:00", None)],
+)  # fmt: skip
+def test_a_time_of_change_as_a_text_is_read_as_in_json(
+    spark: SparkSession, tmp_path: Path, text: str, seconds: float | None
+) -> None:
+    fields: list[Any] = [{"name": "id", "type": "long"}]
+    avro, lines = tmp_path / "t.avro", tmp_path / "t.jsonl"
+    files = (
+        avro_file(avro, fields, [{"id": 1}], text, unit=""),
+        jsonl(lines, [event({"id": 1}, top={"source_timestamp": text})]),
+    )
+    for row in Datastream().read(spark, files, DEFAULTS).collect():
+        assert (row["source_ts"] and row["source_ts"].timestamp()) == seconds
+
+
 def test_one_batch_holds_files_of_many_schemas(avro_rows: dict[str, Row]) -> None:
     assert {r["table"] for r in avro_rows.values()} == {"full", "other", "t"}
     assert avro_rows["2"]["position"] == at(9, 1)

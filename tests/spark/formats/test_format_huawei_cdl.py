@@ -63,6 +63,7 @@ MESSAGES: dict[str, Any] = {
     "ddl_2": v2(None, after=None, unique=None, ddl="DROP TABLE t"),
     "read_2": v2("r"), "snapshot_2": v2("c", {"snapshot": "true"}),
     "snapshot_last_2": v2("c", {"snapshot": "last"}, ts_ms=1707048984209),
+    "no_snapshot_2": v2("c", {"snapshot": "False"}),
     "snapshot_later_2": v2("r", {"lsn": LSN + 1}), "snapshot_no_lsn_2": v2("r", {"lsn": None}),
     "delete_by_unique": v1("DELETE", before=None), "delete_by_unique_2": v2("d", before=None),
     "delete_of_nothing": v1("DELETE", before={}), "delete_of_nothing_2": v2("d", before={}),
@@ -276,7 +277,7 @@ LSN_POSITION = at(LSN, LSN)
         # 0x26 * 2**32 + 0x2C85F750, and 0x26 * 2**32 + 10
         ("lsn_hex", at(163955734352, 163955734352)),
         ("lsn_hex_small", at(163208757258, 163208757258)),
-        ("opengauss_2", at(16, 16)),
+        ("opengauss_2", at(16, 16)), ("no_snapshot_2", at(LSN, LSN)),
         ("lsn_long", at("9" * 40, "9" * 40)),
         ("paired_2", at(100, 90)), ("unpaired_2", at(90, 90)),
     ],

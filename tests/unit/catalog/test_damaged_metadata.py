@@ -13,11 +13,18 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
 
-from sluice.catalog.client import UNREADABLE, UnknownMetadataError, load_table, open_catalog
+from sluice.catalog.client import (
+    UNREADABLE,
+    UnknownMetadataError,
+    list_tables,
+    load_table,
+    open_catalog,
+)
 from sluice.catalog.failures import as_sluice_error
 from sluice.catalog.folders import TableFolders
 from sluice.errors import LedgerDamagedError, TransientError
 from sluice.ledger.states import LANDED
+from sluice.names import LEDGER_NAMESPACE
 from sluice.output.query import run_sql
 from tests.unit.foreign_tables import ONE
 from tests.unit.outages import failing
@@ -110,13 +117,23 @@ def orders(tmp_path: Path) -> Table:
     return shop.catalog.create_table(NAME, ONE)
 
 
-def test_missing_metadata_are_named_and_do_not_come_back_by_themselves(orders: Table) -> None:
+def test_missing_metadata_is_named_and_does_not_come_back_by_themselves(orders: Table) -> None:
     metadata_file(orders).unlink()
     with pytest.raises(UnknownMetadataError) as raised:
         load_table(orders.catalog, NAME)
-    assert str(raised.value).startswith("shop.orders: its metadata are missing (FileNotFoundError")
+    assert str(raised.value).startswith("shop.orders: its metadata is missing (FileNotFoundError")
     assert f"put {orders.metadata_location} back from a backup" in str(raised.value)
     assert as_sluice_error(raised.value) is raised.value
+
+
+def test_a_damaged_ledger_does_not_hide_that_another_table_has_lost_its_file(
+    orders: Table,
+) -> None:
+    ledger = list_tables(orders.catalog, LEDGER_NAMESPACE)[0]
+    metadata_file(orders.catalog.load_table(ledger)).write_text("no JSON")
+    metadata_file(orders).unlink()
+    with pytest.raises(UnknownMetadataError, match=r"shop\.orders: its metadata is missing"):
+        load_table(orders.catalog, NAME)
 
 
 def test_a_warehouse_that_is_away_is_waited_for(tmp_path: Path, orders: Table) -> None:

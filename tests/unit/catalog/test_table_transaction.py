@@ -55,6 +55,12 @@ def test_updates_see_those_before_them(catalog: Catalog) -> None:
 
 def test_a_transaction_goes_on_after_its_commit(catalog: Catalog) -> None:
     transaction = transaction_on(table(catalog))
-    transaction.set_properties({"a": "1"}).commit_transaction()
-    transaction.set_properties({"b": "2"}).commit_transaction()
-    assert table(catalog).properties.items() >= {("a", "1"), ("b", "2")}
+    rows = pa.table({"id": [1]}, schema=table(catalog).schema().as_arrow())
+    transaction.append(rows)
+    transaction.commit_transaction()
+    with transaction.update_schema() as schema:
+        schema.add_column("note", StringType())
+    transaction.append(rows)
+    transaction.commit_transaction()
+    assert ids(catalog) == [1, 1]
+    assert table(catalog).schema().find_field("note").field_type == StringType()

@@ -100,6 +100,19 @@ def test_files_with_rows_that_are_deleted_beside_them_are_read_anew(
     assert read == [1, 2]
 
 
+def test_rows_whose_deletes_beside_them_are_gone_come_back(
+    catalog: SqlCatalog, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, kept = table_of(catalog, "t", "a", "b"), Scans()
+    tasks = [FileScanTask(task.file, {task.file}) for task in made.scan().plan_files()]
+    with monkeypatch.context() as others:
+        others.setattr(DataScan, "plan_files", lambda _: tasks)
+        others.setattr(scans, "read_files", lambda *_: rows("a"))
+        assert letters(kept.read(made, EVERYTHING)) == ["a"]
+    made.append(rows("c"))
+    assert letters(kept.read(made, EVERYTHING)) == ["a", "b", "c"]
+
+
 def test_a_column_that_was_added_is_read(catalog: SqlCatalog) -> None:
     made, kept = table_of(catalog, "t", "a"), Scans()
     assert kept.read(made, EVERYTHING).column_names == ["letter"]
