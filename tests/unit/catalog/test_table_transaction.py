@@ -64,3 +64,16 @@ def test_a_transaction_goes_on_after_its_commit(catalog: Catalog) -> None:
     transaction.commit_transaction()
     assert ids(catalog) == [1, 1]
     assert table(catalog).schema().find_field("note").field_type == StringType()
+
+
+def test_what_the_transaction_knew_is_forgotten_when_the_table_is_read_anew(
+    catalog: Catalog,
+) -> None:
+    """As it is between two tries of a commit: no update is staged then, as at the beginning."""
+    mine = table(catalog)
+    transaction = transaction_on(mine)
+    assert transaction.table_metadata.properties.get("a") is None
+    with transaction_on(table(catalog)) as other:
+        other.set_properties({"a": "1"})
+    mine.refresh()
+    assert transaction.table_metadata.properties["a"] == "1"
