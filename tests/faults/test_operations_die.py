@@ -63,6 +63,14 @@ def _fail(lake: Lake) -> None:
     os.utime(lake.root / "landing" / key, (LANDED_AT, LANDED_AT))
 
 
+def _maintain(lake: Lake) -> None:
+    """Run the maintenance that comes some days later."""
+    (left,) = lake.leftovers()
+    os.utime(lake.root / "data" / "warehouse" / "_sluice" / "shop" / left, (LANDED_AT, LANDED_AT))
+    code, output = lake.command("maintain", "shop")
+    assert code == 0, output
+
+
 def _let_pass(lake: Lake) -> None:
     _pipeline_is(lake, f"{CHECK}, ", "")
 
@@ -131,6 +139,8 @@ OPERATIONS: Final = {
         _let_pass,
     ),
 }  # fmt: skip
+# The next rebuild has a manifest of its own; this one is removed once it is old.
+_UNKNOWN_TO_THE_LEDGER: Final = ("rebuild", Point.LAND_MANIFEST)
 FAULTS: Final = [(name, point) for name, found in OPERATIONS.items() for point in found.points]
 
 
@@ -194,5 +204,7 @@ def test_an_operation_that_dies_is_completed_by_the_next(
     code, output = lake.command(*command)
     assert code == 0, output
     assert lake.contents().rows == complete.rows
+    if (name, fault) == _UNKNOWN_TO_THE_LEDGER:
+        _maintain(lake)
     assert lake.leftovers() == []
     assert lake.command("verify", "shop")[0] == 0
