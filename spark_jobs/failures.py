@@ -47,6 +47,15 @@ _INVALID: Final = "org.apache.iceberg.exceptions.ValidationException"
 _BESIDE_OTHERS: Final = re.compile(
     r"Found (new )?conflicting|Cannot commit|Missing required|.*snapshot"
 )
+_OF_A_TABLES_FILE: Final = re.compile(
+    r"is not a Parquet file|ParquetDecodingException|InvalidAvroMagicException"
+    r"|Failed to (fetch|open)( input stream for)? file"
+)
+_IF_DAMAGED: Final = (
+    "; a file of a table is damaged or gone, or was cut on its way: run again, and if this repeats "
+    "see docs/operations.md, A damaged file of a table (if no file is named here, the log of the "
+    "driver or the executor has it behind 'Error reading file(s)')"
+)
 _CALL: Final = re.compile(r"An error occurred while calling [\w.]+?\.?\n: ")
 _FRAME: Final = re.compile(r"\s*(Suppressed: |at [\w$./<>]+\(|\.\.\. \d+ more)")
 
@@ -77,9 +86,10 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
     unpublished.
 
     Errors of stores, catalogs and executors are transient: a later try may succeed. A missing file
-    is transient too, since the next try reports it or makes it again. Mistakes are not, nor is
-    access that is denied, a damaged file, or what Spark cannot compute from the data, as its
-    SQLSTATE shows.
+    is transient too, since the next try reports it or makes it again; so is one of a table that
+    Spark stumbled over, which its bytes on the way may explain. Mistakes are not, nor is access
+    that is denied, a damaged file that pyiceberg reads, or what Spark cannot compute from the data,
+    as its SQLSTATE shows.
     """
     if isinstance(error, SluiceError):
         return error
@@ -95,7 +105,9 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
         if _is_refused(error):
             return TerminalError(f"{text}. No other try mends this: {unpublished}")
         lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
-        return _lasting(text, lasting, unpublished) if lasting else TransientError(text)
+        if lasting:
+            return _lasting(text, lasting, unpublished)
+        return TransientError(text + (_IF_DAMAGED if _OF_A_TABLES_FILE.search(text) else ""))
     return TerminalError(
         f"unexpected {text}. Trying again will not help: {unpublished}. "
         "Please report it with the traceback in the driver's log"
