@@ -63,7 +63,12 @@ def test_a_writer_of_nulls_leaves_out_what_it_does_not_send(
 
 
 @pytest.mark.parametrize(
-    "batches", [[(0, 1, 2, 3, 4)], [(0, 1, 2), (3,), (4,)], [(4,), (3, 0, 1), (2,)]]
+    "batches",
+    [
+        [(0, 1, 2, 3, 4)],
+        pytest.param([(0, 1, 2), (3,), (4,)], marks=pytest.mark.long),
+        [(4,), (3, 0, 1), (2,)],
+    ],
 )
 @pytest.mark.parametrize("key", [["id"], []])
 def test_updates_to_null_in_one_message_and_in_two(

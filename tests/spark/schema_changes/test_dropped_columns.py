@@ -51,7 +51,9 @@ def sizes(shop: Sandbox) -> dict[int, Any]:
         pytest.param([FIRST, BETWEEN, [DROP]], id="told-late"),
         pytest.param([BETWEEN, [DROP], FIRST], id="newest-first", marks=pytest.mark.long),
         pytest.param([[*BETWEEN, DROP, *FIRST]], id="one", marks=pytest.mark.long),
-        pytest.param([[FIRST[0], DROP], FIRST[1:], BETWEEN, [DROP]], id="late-rows"),
+        pytest.param(
+            [[FIRST[0], DROP], FIRST[1:], BETWEEN, [DROP]], id="late-rows", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_dropped_column_goes(lake: Sandbox, batches: list[list[Row]]) -> None:

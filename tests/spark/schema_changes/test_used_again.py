@@ -203,7 +203,9 @@ def test_a_name_taken_over_without_a_drop_by_a_column_that_comes_later(
     assert lake.agrees()
 
 
-@pytest.mark.parametrize("one", [False, True], ids=["two", "one"])
+@pytest.mark.parametrize(
+    "one", [pytest.param(False, id="two", marks=pytest.mark.long), pytest.param(True, id="one")]
+)
 def test_a_statement_that_shifts_names_does_so_once(lake: Sandbox, one: bool) -> None:
     """What its DROP means is known only when the name is used again."""
     shift = ddl(10, "ALTER TABLE orders RENAME COLUMN b TO c, RENAME COLUMN a TO b, DROP size")
