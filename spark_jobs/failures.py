@@ -48,9 +48,12 @@ _BESIDE_OTHERS: Final = re.compile(
     r"Found (new )?conflicting|Cannot commit|Missing required|.*snapshot"
 )
 _OF_A_TABLES_FILE: Final = re.compile(
-    r"is not a Parquet file|ParquetDecodingException|InvalidAvroMagicException"
-    r"|Failed to (fetch|open)( input stream for)? file"
+    r"is not a Parquet file|ParquetDecodingException|InvalidAvroMagicException|ChecksumException"
+    r"|Failed to (fetch|open)( input stream for| Parquet)? file"
+    r"|NotFoundException: (File|Location) does not exist"
 )
+_OF_A_READER_OF_SPARK: Final = "FAILED_READ_FILE"
+"""Spark's error class for a landed file, or one that the batch wrote; Iceberg has none."""
 _IF_DAMAGED: Final = (
     "; a file of a table is damaged or gone, or was cut on its way: run again, and if this repeats "
     "see docs/operations.md, A damaged file of a table (if no file is named here, the log of the "
@@ -107,11 +110,16 @@ def typed(error: Exception, unpublished: str = NOTHING) -> SluiceError:
         lasting = next((s for s in _sql_states(error) if s.startswith(_LASTING)), "")
         if lasting:
             return _lasting(text, lasting, unpublished)
-        return TransientError(text + (_IF_DAMAGED if _OF_A_TABLES_FILE.search(text) else ""))
+        return TransientError(text + (_IF_DAMAGED if _is_of_a_table(text) else ""))
     return TerminalError(
         f"unexpected {text}. Trying again will not help: {unpublished}. "
         "Please report it with the traceback in the driver's log"
     )
+
+
+def _is_of_a_table(text: str) -> bool:
+    """Whether Iceberg could not read a file of a table, as far as the message tells."""
+    return bool(_OF_A_TABLES_FILE.search(text)) and _OF_A_READER_OF_SPARK not in text
 
 
 def _is_terminal(error: Exception) -> bool:

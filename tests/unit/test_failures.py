@@ -106,6 +106,38 @@ def test_error_of_the_jvm_has_its_causes_and_no_stack_trace(jvm: None) -> None:
     )
 
 
+_OF_ICEBERG = "org.apache.iceberg.exceptions"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "advised"),
+    [
+        ("java.lang.RuntimeException", "ParquetInputFile@1 is not a Parquet file. Expected", True),
+        ("org.apache.parquet.io.ParquetDecodingException", "Failed to read 9 bytes", True),
+        ("org.apache.avro.InvalidAvroMagicException", "Not an Avro data file", True),
+        ("org.apache.hadoop.fs.ChecksumException", "Checksum error: file:/a.parquet at 0", True),
+        (f"{_OF_ICEBERG}.RuntimeIOException", "Failed to fetch file: /a.parquet", True),
+        (f"{_OF_ICEBERG}.RuntimeIOException", "Failed to open Parquet file: /a.parquet", True),
+        (f"{_OF_ICEBERG}.NotFoundException", "Failed to open input stream for file: /a", True),
+        (f"{_OF_ICEBERG}.NotFoundException", "File does not exist: /a.parquet", True),
+        (f"{_OF_ICEBERG}.NotFoundException", "Location does not exist: s3://b/a", True),
+        ("java.io.UncheckedIOException", "reset", False),
+        (
+            "SparkException",
+            "[FAILED_READ_FILE.NO_HINT] s3a://l/x is not a Parquet file",
+            False,
+        ),
+    ],
+)
+def test_a_file_of_a_table_that_spark_cannot_read_leads_to_the_page(
+    jvm: None, kind: str, message: str, advised: bool
+) -> None:
+    """Words of Iceberg's readers; a landed file is read by Spark's own."""
+    error = typed(JavaError(Thrown(kind, message)))
+    assert type(error) is TransientError
+    assert ("A damaged file of a table" in str(error)) is advised
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

@@ -76,7 +76,7 @@ class UnknownMetadataError(TerminalError):
 UNREADABLE: Final[Errors] = (
     UnknownMetadataError, LedgerDamagedError, FileNotFoundError, NoSuchTableError, ForbiddenError,
 )  # fmt: skip
-# What pyiceberg raises over metadata that are no JSON, no text, no gzip, or have another structure.
+# What pyiceberg raises over metadata that is no JSON, no text, no gzip, or has another structure.
 _OF_METADATA: Final[Errors] = (
     MetadataError, ValueError, LookupError, AttributeError, TypeError, EOFError, zlib.error,
     OSError,
@@ -137,7 +137,7 @@ def _has_ledger(catalog: Catalog) -> bool:
     whole."""
     with suppress(FileNotFoundError, NoSuchNamespaceError, NoSuchTableError):
         for table in list_tables(catalog, LEDGER_NAMESPACE)[:1]:
-            with suppress(UnknownMetadataError, LedgerDamagedError):
+            with suppress(LedgerDamagedError):
                 retry_while_away(partial(load_once, catalog, table))
             return True
     return False
@@ -178,7 +178,7 @@ def load_once(catalog: Catalog, identifier: Identifier) -> Table:
 
 
 def _metadata_file(catalog: Catalog, identifier: Identifier) -> str:
-    """Return where an SQL catalog has a table's metadata; "" for REST, whose server reads them."""
+    """Return where an SQL catalog has a table's metadata; "" for REST, whose server reads it."""
     if (engine := getattr(catalog, "engine", None)) is None:
         return ""
     from pyiceberg.catalog.sql import IcebergTables  # imported already where there is an engine

@@ -14,8 +14,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
-from sluice.catalog.client import UNREADABLE, load_table
+from sluice.catalog.client import UNREADABLE, UnknownMetadataError, load_table
 from sluice.catalog.listing import all_tables
+from sluice.errors import LedgerDamagedError
 
 _ELSEWHERE: Final = (
     "write.data.path", "write.metadata.path", "write.object-storage.path",
@@ -24,8 +25,8 @@ _ELSEWHERE: Final = (
 
 
 class TableFolders:
-    """The folders of all tables of a catalog. Each table is read once, since it does not move; one
-    that cannot be read too, since that may take seconds."""
+    """The folders of all tables of a catalog. Each table is read once, since it does not move; so
+    is one whose metadata cannot be read, since that may take seconds."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -45,15 +46,16 @@ class TableFolders:
 
     def _folders(self, name: Identifier) -> list[PurePosixPath]:
         if name not in self._read:
-            self._read[name] = _folders_of(self._catalog, name)
+            try:
+                self._read[name] = _folders_of(load_table(self._catalog, name))
+            except (UnknownMetadataError, LedgerDamagedError):
+                self._read[name] = []  # it takes seconds to find out that a file is gone
+            except UNREADABLE:
+                return []
         return self._read[name]
 
 
-def _folders_of(catalog: Catalog, name: Identifier) -> list[PurePosixPath]:
-    try:
-        table = load_table(catalog, name)
-    except UNREADABLE:
-        return []
+def _folders_of(table: Table) -> list[PurePosixPath]:
     paths = (table.properties.get(prop) for prop in _ELSEWHERE)
     return [_path(p) for p in (table.location(), *paths) if p]
 

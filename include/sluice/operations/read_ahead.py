@@ -64,10 +64,12 @@ def _read_by(ctx: Context, row: BatchRow) -> frozenset[str]:
 
 
 def _loaded(ctx: Context, read: Iterable[frozenset[str]]) -> set[str]:
-    """Return those of the objects that a batch has loaded, or whose bytes another one has."""
+    """Return those of the objects that a batch has loaded, itself or another with its bytes."""
     rows = ctx.ledger.files.of_keys(set().union(*read))
+    published = ctx.ledger.batches.published()
+    copies = ctx.ledger.files.copies().items()
     return {row.object_key for row in rows if row.state == FILE_LOADED} | {
-        *ctx.ledger.files.copies()
+        key for key, row in copies if row.batch_id in published
     }
 
 

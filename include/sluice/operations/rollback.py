@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyiceberg.table import Table
+
 from sluice.counting import are, counted
 from sluice.errors import ConfigError
 from sluice.ledger.changelogs import files_of
@@ -13,14 +15,20 @@ from sluice.ledger.details import SHARE_OF, UndoOrder, of_rollback_by
 from sluice.ledger.rows import BatchRow
 from sluice.ledger.states import FAILED, FILE_RELEASED, ROLLED_BACK
 from sluice.manifest import as_batch_id
-from sluice.names import changelog_namespace, full_name, published_tables
+from sluice.names import PROP_FLOOR, changelog_namespace, full_name, published_tables
 from sluice.operations import refolding, undo
 from sluice.operations.context import Context
 from sluice.operations.in_use import refuse_in_use
 from sluice.operations.loaded_files import at_another_epoch
 from sluice.operations.pipeline_tables import changelogs
 from sluice.operations.unclaimed import comes_back
-from sluice.operations.undone_shares import as_if_undone, in_words, release_batch
+from sluice.operations.undone_shares import (
+    as_if_undone,
+    in_words,
+    is_held_share,
+    origin_of,
+    release_batch,
+)
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,18 @@ def _orders(ctx: Context, request: RollbackRequest, batches: Iterable[str]) -> u
 def _would_rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
     targets = refolding.named_targets(ctx, request.table)
     refuse_in_use(ctx, [])
-    return [f"would make again: {ctx.pipeline.full_name(target)}" for target in targets]
+    logs = changelogs(ctx)
+    return [
+        f"would make again: {ctx.pipeline.full_name(target)}{_forgotten(logs[target])}"
+        for target in targets
+    ]
+
+
+def _forgotten(changelog: Table) -> str:
+    """Say that a target could not be made again if it were dropped, because maintenance has
+    forgotten changes; "" if it could."""
+    floor = changelog.properties.get(PROP_FLOOR)
+    return f" (do not drop it: its changes up to {floor} are forgotten)" if floor else ""
 
 
 def _rebuild(ctx: Context, request: RollbackRequest) -> list[str]:
@@ -175,9 +194,9 @@ def _tables_of(ctx: Context, target: str) -> set[str]:
 
 def _end_again(ctx: Context, request: RollbackRequest) -> None:
     """Release the files of a batch that is rolled back, and record in the ledger who asked for it;
-    nothing is left to do if the rollback was this one."""
+    nothing is left to do if the rollback was this one, or if nothing of the batch can be held."""
     row = ctx.ledger.batches.get(request.batch)
-    if row is None or row.state != ROLLED_BACK:
+    if row is None or row.state != ROLLED_BACK or not _may_be_held(ctx, row):
         return
     details = of_rollback_by(request.user, request.release) if request.user else {}
     if not details.items() <= row.details.items():
@@ -187,3 +206,9 @@ def _end_again(ctx: Context, request: RollbackRequest) -> None:
         )  # fmt: skip
     if request.release:
         release_batch(ctx, request.batch)
+
+
+def _may_be_held(ctx: Context, row: BatchRow) -> bool:
+    """Whether a batch has files of its own, or is a held share. The row of any other stays: what
+    was loaded since is compared with its place in the ledger."""
+    return bool(ctx.ledger.files.of_batch(row.batch_id)) or is_held_share(row, origin_of(ctx, row))

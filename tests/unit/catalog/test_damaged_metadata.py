@@ -117,7 +117,7 @@ def orders(tmp_path: Path) -> Table:
     return shop.catalog.create_table(NAME, ONE)
 
 
-def test_missing_metadata_is_named_and_does_not_come_back_by_themselves(orders: Table) -> None:
+def test_missing_metadata_is_named_and_does_not_come_back_by_itself(orders: Table) -> None:
     metadata_file(orders).unlink()
     with pytest.raises(UnknownMetadataError) as raised:
         load_table(orders.catalog, NAME)

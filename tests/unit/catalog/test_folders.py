@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import ForbiddenError
 from pyiceberg.table import Table
 
 from sluice.catalog.folders import TableFolders
 from tests.unit.foreign_tables import ONE, change_metadata, unreadable
+from tests.unit.outages import failing
 from tests.unit.staged_tables import NAME, table
 
 pytestmark = pytest.mark.catalog
@@ -58,6 +60,17 @@ def test_other_schemes_of_a_store_are_one(catalog: Catalog) -> None:
 def test_what_cannot_be_read_is_passed_over(catalog: Catalog) -> None:
     unreadable(catalog, ("shop", "strange"), "variant")
     assert sharing(catalog) == []
+
+
+def test_a_table_that_may_not_be_read_now_may_be_later(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = catalog.create_table("shop.other", ONE)
+    change_metadata(other, lambda metadata: metadata.update(location=table(catalog).location()))
+    own, folders = table(catalog), TableFolders(catalog)
+    monkeypatch.setattr(catalog, "load_table", failing(1, ForbiddenError(), catalog.load_table))
+    assert folders.shared_with(own) == []
+    assert folders.shared_with(own) == ["shop.other"]
 
 
 def test_each_other_table_is_read_once_and_a_new_name_is_seen(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sluice.cli import app
 from sluice.landing import inspection
 from sluice.ledger.files import Files
-from sluice.ledger.states import PUBLISHED
+from sluice.ledger.states import PUBLISHED, ROLLED_BACK
 from sluice.operations.context import Context, open_context
 from sluice.operations.held_files import release
 from sluice.operations.read_ahead import read_ahead, warn_of_read_ahead
@@ -121,6 +121,9 @@ def test_a_file_whose_bytes_another_one_had_counts_as_loaded(context: Context) -
     path.write_text(TWO_TABLES + "epoch: 1\n")
     assert context.ledger.files.copies().keys() == {"b.jsonl"}
     assert read_ahead(open_context(context.project.root, "shop")) == []
+    (row,) = context.ledger.files.of_keys({"a-copy.jsonl"})
+    context.ledger.batches.record(row.batch_id, ROLLED_BACK)  # loaded again at the new epoch
+    assert len(read_ahead(open_context(context.project.root, "shop"))) == 1
 
 
 def test_a_raised_epoch_says_that_it_could_not_look_for_such_files(

@@ -19,6 +19,7 @@ from sluice.ledger import scans
 from sluice.ledger.claims import ClaimRequest
 from sluice.ledger.states import FAILED, FILE_HELD, PUBLISHED, ROLLED_BACK
 from sluice.manifest import SourceFile
+from sluice.names import PROP_FLOOR, changelog_table
 from sluice.operations import refolding
 from sluice.operations.context import Context
 from sluice.operations.held_files import release, to_have_back
@@ -242,6 +243,10 @@ def test_a_rebuild_says_which_targets_are_right(
         "shop.orders: nothing differs from its changelog",
     ]
     would = [f"would make again: shop.{name}" for name in targets]
+    assert lines_of(context, rebuild=True, dry_run=True) == would
+    log = context.catalog.load_table(("shop__cdc", changelog_table("orders")))
+    log.transaction().set_properties({PROP_FLOOR: "1.7"}).commit_transaction()
+    would[1] += " (do not drop it: its changes up to 1.7 are forgotten)"
     assert lines_of(context, rebuild=True, dry_run=True) == would
 
 

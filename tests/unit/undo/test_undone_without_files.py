@@ -103,6 +103,21 @@ def test_the_rollback_and_the_status_say_it(context: Context) -> None:
 
 
 @pytest.mark.catalog
+def test_asked_for_once_more_after_another_run_the_rollback_says_nothing_new(
+    context: Context,
+) -> None:
+    """By a user, whom the row would name: nothing of the batch is held or released."""
+    filled = {"tables": ["s.notes"]}
+    batches = context.ledger.batches
+    batches.record("b4", PUBLISHED, attempt="a1", add_details=filled)
+    roll_back(context, RollbackRequest(batch="b4", user="bob"))
+    batches.record("b5", PUBLISHED, attempt="a1", add_details=filled)
+    asked = RollbackRequest(batch="b4", user="ann")
+    would = roll_back(context, replace(asked, dry_run=True))
+    assert roll_back(context, asked) == would == ["batch b4 is rolled back already"]
+
+
+@pytest.mark.catalog
 def test_batches_that_another_one_undid_are_named_with_their_own_ways_back(
     context: Context,
 ) -> None:
