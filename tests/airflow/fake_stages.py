@@ -98,6 +98,7 @@ def fake_context(fake: Stages, folder: Path, pipeline: str) -> Any:
     context.ledger.unfinished = list
     context.ledger.files = ModuleType("files")
     context.ledger.files.undone = context.ledger.files.held = list
+    context.ledger.files.of_batch = lambda b: [b]
     context.ledger.batches = ModuleType("batches")
     context.ledger.batches.get = lambda b: row(fake)
     context.ledger.batches.all = list
