@@ -75,7 +75,8 @@ class AwsDms(Format):
 def _images(options: AwsDmsOptions) -> dict[str, Column]:
     """Separate the old values, NULL if there are none, from the row.
 
-    Old values are in a field of their own, or beside the new ones under names with affixes.
+    Old values are in a field of their own, or beside the new ones under names with affixes; where
+    a message has both, the field's count, unless it is empty.
     """
     # A repeated name would be an error below; such a row is rejected anyway.
     row, before = (F.when(~F.col(REPEATS), F.col(name)) for name in (ROW, BEFORE))
@@ -84,9 +85,13 @@ def _images(options: AwsDmsOptions) -> dict[str, Column]:
     both = OldBesideNew(row, *options.before_affixes)
     mixed, old = both.may_have_old(), both.old()
     return {
-        "_old": F.coalesce(before, F.when(mixed & (F.size(old) > 0), old)),
+        "_old": F.coalesce(_unless_empty(before), F.when(mixed, _unless_empty(old)), before),
         "_new": F.when(mixed, both.new()).otherwise(row),
     }
+
+
+def _unless_empty(row: Column) -> Column:
+    return F.when(F.size(row) > 0, row)
 
 
 def _logged(options: AwsDmsOptions) -> dict[str, Column]:

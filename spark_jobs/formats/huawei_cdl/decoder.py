@@ -262,7 +262,8 @@ def _reason() -> Column:
     upsert, delete = op.isin(*_UPSERTS), op.isin(*_DELETES)
     lacks_image = (upsert & is_empty_image(F.col("_after"))) | (delete & deleted_row().isNull())
     images = (F.col("_after"), _payload("before"), _payload("unique"))
-    has_place = F.coalesce("_lsn", "_pos", "_scn").isNotNull()
+    file = F.when(F.col("_file") != "", F.col("_file"))
+    has_place = F.coalesce("_lsn", file, "_pos", "_commit_scn", "_scn").isNotNull()
     lobs = _payload("LOB_COLUMNS").isNotNull() & lob_columns().isNull()
     version = F.concat(F.lit("unknown_version:"), _payload("message_version"))
     unnamed = F.coalesce("table", F.lit("")) == ""

@@ -123,9 +123,11 @@ MESSAGES: dict[str, Any] = {
     "mysql": placed(file="mysql-bin.000012", pos=345, row=2, txId=7),
     "mysql_no_row": placed(file="mysql-bin.000012", pos=345),
     "mysql_bad": placed(file="mysql-bin", pos=345),
+    "mysql_no_pos": placed(file="mysql-bin.000012"), "mysql_no_file": placed(file=""),
     "mysql_lsn": placed(lsn=LSN, file="mysql-bin.000012", pos=345, row=2),
     "oracle": placed(commit_scn=99, scn=98, rs_id="0x00000a.00000010.0001", ssn=3),
     "oracle_scn": placed(scn=98), "oracle_bad": placed(scn="x"),
+    "oracle_no_scn": placed(commit_scn=99),
     "opengauss_2": v2("c", {"connector": "opengauss", "lsn": "0/10"}),
     # values
     "exact": text_of(v1(), '"id": 1, "name": "a"', (
@@ -210,7 +212,8 @@ def test_heartbeats_and_markers_are_ignored(rows: dict[str, Row], name: str, rea
         ("no_table_truncate", "table_missing"), ("twice", "duplicate_column"),
         ("twice_in_key", "duplicate_column"), ("twice_property", "duplicate_property"),
         ("bad_lobs", "bad_lob_columns"), ("mysql_bad", "bad_position"),
-        ("oracle_bad", "bad_position"),
+        ("oracle_bad", "bad_position"), ("mysql_no_pos", "bad_position"),
+        ("oracle_no_scn", "bad_position"),
         *((f"lsn_{n}", "bad_position") for n in ("word", "fraction", "huge", "sqlserver_long")),
         ("empty_table", "table_missing"),
         *((name, "not_json") for name in BAD_LINES),
@@ -302,7 +305,8 @@ def test_changes_of_one_lsn_go_by_arrival(rows: dict[str, Row], name: str, posit
         ("snapshot_last_2", at(LSN, 1707048984209, kind=0)),
         ("snapshot_no_lsn_2", at(0, 1707048984208, kind=0)),
         *((name, None) for name in ("lsn_null", "no_lsn", "no_properties", "no_transaction",
-                                    "null_property", "lsn_negative", "lsn_empty")),
+                                    "null_property", "lsn_negative", "lsn_empty",
+                                    "mysql_no_file")),
     ],
 )  # fmt: skip
 def test_positions(rows: dict[str, Row], name: str, position: str | None) -> None:
